@@ -31,7 +31,7 @@ from mutator.engine.blocks.winners import (
     tombstone_table,
 )
 from mutator.engine.changed_rows import ChangedRowFile
-from mutator.engine.tally import Tally
+from mutator.engine.merging_task import MergingTask
 from mutator.formats.blocks.block_type import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import SAMPLES, Reading
@@ -50,30 +50,27 @@ class Output:
 
     def __init__(
         self,
-        plan: Plan,
-        tally: Tally,
-        exact: bool,
-        stack: ExitStack,
-        changes: ChangedRowFile | None,
+        task: MergingTask,
         *,
+        exact: bool,
         hashed: bool = False,
         unit: MergeUnit | None = None,
     ) -> None:
         """Set up the rewriting of rows.
 
-        exact: rows must stay one element each, because they go to several files or are numbered. changes: receives the
-        rows that change. hashed: the hashes of their keys are needed in any case. unit: that is merged; None where
-        nothing is replaced.
+        exact: rows must stay one element each, because they go to several files or are numbered. hashed: the hashes of
+        their keys are needed in any case. unit: that is merged; None where nothing is replaced.
         """
-        self.plan, self.tally, self.exact, self.hashed, self.changes = plan, tally, exact, hashed, changes
+        plan = self.plan = task.plan
+        self.tally, self.changes, self.exact, self.hashed = task.tally, task.changes, exact, hashed
         self.replaced = unit is not None and unit.replaced
         # Rows of several partitions, of which some are replaced: they get their partitions once they are merged.
         self._mixed = self.replaced and plan.is_partitioned and unit is not None and unit.partition is None
         self._floor = floor_of(plan)
         self.run_together = plan.block_type.run_together
         keys = key_names(plan.key_width)
-        self.inserted = SortedSpool(keys, plan.set_aside, stack)
-        self.tombstones = SortedSpool(keys, plan.set_aside, stack)
+        self.inserted = SortedSpool(keys, plan.set_aside, task.stack)
+        self.tombstones = SortedSpool(keys, plan.set_aside, task.stack)
 
     def replaced_rows(self, block: MasterBlock) -> Flags | None:
         """Return which rows of a block are in partitions that are replaced; None if none can be."""

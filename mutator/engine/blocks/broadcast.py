@@ -8,7 +8,6 @@ Nothing of the master moves, so its files keep their rows; a key hash says nothi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,10 +21,8 @@ from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.mutations import mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read_blocks import BlockRun, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.bucket_files import BucketFiles
-from mutator.engine.changed_rows import changed_rows
 from mutator.engine.ledger import write_ledger
-from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts, SplitReceipt
 from mutator.engine.split_content import (
     Damage,
@@ -38,7 +35,6 @@ from mutator.engine.split_content import (
 )
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
-from mutator.errors.failpoints import failpoint
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -68,11 +64,8 @@ def fold_feed(plan: Plan, elements: Iterable[Any]) -> tuple[bytes, Any]:
     return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b"", plan.floor
 
 
-def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> Patch:
-    """Merge the winners into the splits of one task, and write the file."""
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    tally = Tally()
+def patch(plan: Plan, staging: str | None, folded: bytes, number: int, attempt: int) -> Patch:
+    """Merge the winners into the splits of the task with a number, and write the file."""
     ledger: list[LedgerElement] = []
     receipts: dict[tuple[int, int], LedgerElement] = {}
 
@@ -80,22 +73,19 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
         ledger.extend(rejected(plan, split, source, batch, receipt))
         receipts[split.input, split.number] = receipt_of(plan, split, receipt)
 
-    winners = _winners(plan, folded, tally)
     none = np.zeros(0, np.int64)
     none_met = MetWinners(b"", b"", b"")
     try:
-        with ExitStack() as stack:
-            changes = changed_rows(plan, staging, task, attempt, stack)
-            output = Output(plan, tally, plan.has_sides, stack, changes)
-            files = BucketFiles(plan, staging, plan.units[task], attempt, stack)
-            blocks = partial(from_files, plan, plan.local[task], done)
-            for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
+        with MergingTask.opened(plan, staging, number, attempt) as task:
+            winners = _winners(plan, folded, task.tally)
+            output, files = Output(task, exact=plan.has_sides), task.files(plan.units[number])
+            blocks = partial(from_files, plan, plan.local[number], done)
+            for kept in merge_blocks(winners, blocks, none, output, _nothing, task.stack):
                 files.write(*kept)
-            files.close(tally)
-            receipt = tally.receipt(files=files.files, beside=files.beside)
-            receipt = receipt if changes is None else changes.added_to(receipt)
+            files.close(task.tally)
+            receipt = task.receipt(files=files.files, beside=files.beside)
     except Damage as fault:
-        return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[task][0], fault.fault),))
+        return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[number][0], fault.fault),))
     met = MetWinners(*(positions.tobytes() for positions in winners[0].met_rows())) if winners else none_met
     return Patch(receipt, met, (*ledger, *receipts.values()))
 
@@ -114,14 +104,11 @@ def finish(
     plan: Plan, staging: str | None, folded: bytes, met: MetWinners, ledger: list[LedgerElement], attempt: int
 ) -> tuple[MergeReceipt, LedgerReceipt]:
     """Insert and bury the winners that met no row; return the receipts of this last task and of the ledger."""
-    tally = Tally()
-    with ExitStack() as stack:
-        last = len(plan.local) - 1
-        changes = changed_rows(plan, staging, last, attempt, stack)
-        output = Output(plan, tally, True, stack, changes)
-        files = BucketFiles(plan, staging, plan.units[last], attempt, stack)
+    last = len(plan.local) - 1
+    with MergingTask.opened(plan, staging, last, attempt) as task:
+        output, files = Output(task, exact=True), task.files(plan.units[last])
         tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
-        winners = _winners(plan, folded, tally)
+        winners = _winners(plan, folded, task.tally)
         for one in winners:
             rows, counts = np.unique(np.frombuffer(met.rows, np.int64), return_counts=True)
             one.met[rows] = True
@@ -131,9 +118,8 @@ def finish(
         merge_tombstones(plan, winners[0] if winners else None, tables, output)
         for one in winners:
             insert_and_bury(one, output)
-        files.finish(output.inserted_rows(), output.kept_tombstones(), tally)
-        receipt = tally.receipt(files=files.files, beside=files.beside)
-        receipt = receipt if changes is None else changes.added_to(receipt)
+        files.finish(output.inserted_rows(), output.kept_tombstones(), task.tally)
+        receipt = task.receipt(files=files.files, beside=files.beside)
     return receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))
 
 

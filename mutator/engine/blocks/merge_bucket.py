@@ -15,12 +15,8 @@ from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.read_blocks import ROWS, RUN, TOMBSTONES, BlockRows, BlockRun, mutations_of_run
 from mutator.engine.blocks.spool import SortedSpool
-from mutator.engine.bucket_files import BucketFiles
-from mutator.engine.changed_rows import changed_rows
-from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.receipts import MergeReceipt
-from mutator.engine.split_content import with_floor
-from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 
 
@@ -29,23 +25,15 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
 
     elements: what ``blocks.read`` made for the group, sorted. staging: None for a dry run.
     """
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    plan, elements = with_floor(plan, elements)
-    with ExitStack() as stack:
-        unit = plan.units[group]
-        splits = plan.local[group] if plan.strategy.join == "aligned" else ()
-        files = BucketFiles(plan, staging, unit, attempt, stack)
-        changes = changed_rows(plan, staging, group, attempt, stack)
-        task = UnitTask(plan, unit, splits, files, stack, changes)
-        carry = partial(carry_over, task, files.staging, attempt)
-        receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carry))
-        return receipt if changes is None else changes.added_to(receipt)
+    with MergingTask.opened(plan, staging, group, attempt, elements) as task:
+        unit, files = plan.units[group], task.files(plan.units[group])
+        merge = UnitTask(task, unit, plan.local[group] if plan.strategy.join == "aligned" else (), files)
+        return merge.receipt(lambda: merge_group(merge, partial(carry_over, merge, files.staging, attempt)))
 
 
-def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | None = None) -> None:
+def merge_group(task: UnitTask, carry: Callable[[], None] | None = None) -> None:
     """Merge shuffled elements with the master's rows. carry: carries over the files, where there are no mutations."""
-    plan = task.plan
+    plan, sections = task.plan, Sections(task.plan, task.task.elements, task.stack)
     for found in sections.mutations():
         task.parts.append(found)
     if (

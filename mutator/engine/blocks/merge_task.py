@@ -25,7 +25,7 @@ from mutator.engine.blocks.mutations import key_names
 from mutator.engine.blocks.read_blocks import tombstones
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.changed_rows import ChangedRowFile
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import Damage, check_tombstones, damage_of
@@ -163,23 +163,21 @@ class UnitTask:
 
     def __init__(
         self,
-        plan: Plan,
+        task: MergingTask,
         unit: MergeUnit,
         splits: Sequence[Split],
         files: RowSink,
-        stack: ExitStack,
-        changes: ChangedRowFile | None,
         *,
         exact: bool = False,
         hashed: bool = False,
     ) -> None:
         """Set up the merge of a unit.
 
-        splits: of the master's files that this task reads. files: receives the rows. changes: receives those that
-        change. exact: rows must stay one element each. hashed: the sink needs the hashes of their keys.
+        splits: of the master's files that this task reads. files: receives the rows. exact: rows must stay one element
+        each. hashed: the sink needs the hashes of their keys.
         """
-        self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
-        self.tally = Tally()
+        plan = self.plan = task.plan
+        self.task, self.unit, self.files, self.stack, self.tally = task, unit, files, task.stack, task.tally
         self.receipts: dict[tuple[int, int], SplitReceipt] = {}
         self.carried: list[int] = []
         self.kept: list[FileEntry] = []
@@ -188,8 +186,8 @@ class UnitTask:
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
         # Rows are split by bucket again, or have side columns.
         exact = exact or plan.has_sides or len(unit.numbers) > 1
-        self.output = Output(plan, self.tally, exact, stack, changes, hashed=hashed, unit=unit)
-        self.parts = Parts(plan, self.tally, stack)
+        self.output = Output(task, exact=exact, hashed=hashed, unit=unit)
+        self.parts = Parts(plan, task.tally, task.stack)
 
     def receipt(self, work: Callable[[], None]) -> MergeReceipt:
         """Do the work, and return its receipt; if a file is damaged, one with nothing but the damage."""
@@ -197,7 +195,7 @@ class UnitTask:
             work()
         except Damage as fault:
             return MergeReceipt(damage=(fault.fault,))
-        return self.tally.receipt(
+        return self.task.receipt(
             files=(*self.files.files, *(part for part in self.kept if part.is_data)),
             beside=(*self.files.beside, *(part for part in self.kept if not part.is_data)),
             splits=self.receipts,

@@ -36,13 +36,12 @@ from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
 from mutator.engine.blocks.winners import Winners, floor_of, own_orders, raised_orders
-from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt
 from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
-from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
@@ -60,19 +59,16 @@ NOWHERE = ""  # the directory of tombstones without a partition
 
 def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
     """Fold the mutations of a group, and route each winner to the partition where its record is or will be."""
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    tally = Tally()
-    with ExitStack() as stack:
-        parts = Parts(plan, tally, stack)
-        for found in Sections(plan, elements, stack).mutations():
+    with MergingTask.opened(plan, None, group, attempt, elements) as task:
+        parts = Parts(plan, task.tally, task.stack)
+        for found in Sections(plan, task.elements, task.stack).mutations():
             parts.append(found)
         try:
             for winners in parts:
-                yield from _Search(plan, winners.found, tally).routes()
+                yield from _Search(plan, winners.found, task.tally).routes()
         except Damage as fault:
             yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.fault)
-    yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), tally.receipt())
+    yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), task.receipt())
 
 
 def own_partitions(plan: Plan, elements: Iterable[Any]) -> set[str]:

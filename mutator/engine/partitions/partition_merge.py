@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.merge_task import UnitTask, no_tombstones
 from mutator.engine.blocks.mutations import mutations_of_table
 from mutator.engine.bucket_files import BucketFiles
-from mutator.engine.changed_rows import changed_rows
-from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.tally import Tally
@@ -35,29 +33,25 @@ def write_units(
     tasks: numbers of the units of each task. elements: sorted, as ``routes.spread`` yields them for the task.
     staging: None for a dry run.
     """
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    with ExitStack() as stack:
-        arrived = {content: ByUnit(plan, content, stack) for content in (FEED, ROWS, TOMBSTONES)}
-        for (_, _, content, _), value in elements:
+    with MergingTask.opened(plan, staging, task, attempt, elements) as whole:
+        arrived = {content: ByUnit(plan, content, whole.stack) for content in (FEED, ROWS, TOMBSTONES)}
+        for (_, _, content, _), value in whole.elements:
             arrived[content].append(pa.ipc.open_stream(value).read_all())
-        changes = changed_rows(plan, staging, task, attempt, stack)
         has_filters = plan.by_table and plan.data_written
         pack = _Pack(plan, staging, task, attempt) if has_filters and staging is not None else None
         work = _write if plan.strategy.join == "shuffle" and plan.by_table else _merge
         for number in tasks[task]:
-            with ExitStack() as own:
+            with whole.unit() as own:
                 unit = plan.units[number]
-                files = _BoundedFiles(plan, staging, unit, attempt, own, None if pack is None else pack.path)
-                merge = UnitTask(plan, unit, plan.local[number], files, own, changes, hashed=pack is not None)
+                files = _BoundedFiles(plan, staging, unit, attempt, own.stack, None if pack is None else pack.path)
+                merge = UnitTask(own, unit, plan.local[number], files, hashed=pack is not None)
                 receipt = merge.receipt(lambda: work(merge, files, number, arrived))  # noqa: B023  # called at once
                 if pack is not None:
                     pack.add(files)
                 yield receipt
         if pack is not None and (written := pack.written()) is not None:
             yield written
-        if changes is not None:
-            yield changes.added_to(MergeReceipt())
+        yield whole.receipt()
 
 
 def _write(_: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, ByUnit]) -> None:

@@ -16,18 +16,17 @@ import numpy as np
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.engine.blocks.fold import fold
-from mutator.engine.blocks.merge_bucket import Sections, merge_group
+from mutator.engine.blocks.merge_bucket import merge_group
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, joined_mutations
 from mutator.engine.blocks.read_blocks import Feed, batches, rejected
-from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import FLOOR, TALLY, RowSides, read_splits, receipt_of
 from mutator.engine.tally import Tally
-from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
@@ -89,15 +88,11 @@ def merged_and_placed(
     plan: Plan, staging: str | None, group: int, elements: Iterable[Any], attempt: int
 ) -> Iterator[Route]:
     """Merge a group of a master that has no partitions yet, and route the surviving rows; write the changed ones."""
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    with ExitStack() as stack:
-        files = _RouteSink(plan, group, stack)
+    with MergingTask.opened(plan, staging, group, attempt, elements) as task:
+        files = _RouteSink(plan, group, task.stack)
         unit = MergeUnit(group, plan.groups, plan.groups, replaced=plan.replaces(None))
-        changes = changed_rows(plan, staging, group, attempt, stack)
-        task = UnitTask(plan, unit, (), files, stack, changes, exact=True)
-        receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack)))
-        receipt = receipt if changes is None else changes.added_to(receipt)
+        merge = UnitTask(task, unit, (), files, exact=True)
+        receipt = merge.receipt(lambda: merge_group(merge))
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
 

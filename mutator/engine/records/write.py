@@ -5,22 +5,19 @@ committed, so a task that is retried or doubled leaves nothing but litter in the
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
 from mutator.engine.bucket_files import BucketFiles
-from mutator.engine.changed_rows import ChangedRowFile, changed_rows
+from mutator.engine.changed_rows import ChangedRowFile
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.read_records import Element
 from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
-from mutator.engine.split_content import with_floor
-from mutator.engine.tally import Tally
-from mutator.errors.failpoints import failpoint
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
@@ -40,17 +37,13 @@ def write_bucket(
 
     staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
     """
-    failpoint("task.started", attempt)
-    plan, elements = with_floor(plan, elements)
-    tally = Tally()
-    form = plan.block_type
-    with ExitStack() as stack:
-        files = BucketFiles(plan, staging, plan.units[bucket], attempt, stack)
-        sink = changed_rows(plan, staging, bucket, attempt, stack)
-        changes = None if sink is None else _Changes(plan, sink)
+    with MergingTask.opened(plan, staging, bucket, attempt, elements) as task:
+        plan, tally, form = task.plan, task.tally, plan.block_type
+        files = task.files(plan.units[bucket])
+        changes = None if task.changes is None else _Changes(plan, task.changes)
         tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
-            elements,
+            task.elements,
             tally,
             tombstones.append,
             None if changes is None else changes.append,
@@ -69,8 +62,9 @@ def write_bucket(
             files.write(form.from_contents(contents, plan.rows.layouts["master"]), len(batch), None, sides)
         tombstones.flush()
         files.close(tally)
-        receipt = tally.receipt(files=files.files, beside=files.beside)
-        return receipt if changes is None else changes.added_to(receipt)
+        if changes is not None:
+            changes.flush()
+        return task.receipt(files=files.files, beside=files.beside)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -122,14 +116,10 @@ class _Changes:
                 self._rows.append(row)
                 self._bytes += len(row)
         if len(self._rows) >= _BATCH or self._bytes > _BATCH_BYTES:
-            self._flush()
+            self.flush()
 
-    def added_to(self, receipt: MergeReceipt) -> MergeReceipt:
-        """Finish the file; return a receipt that names it, too."""
-        self._flush()
-        return self._sink.added_to(receipt)
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand over the rows since the last time."""
         rows = self._plan.block_type.from_contents(self._rows, self._plan.rows.layouts["master"])
         self._sink.add(np.array(self._kinds, np.int8), rows)
         self._kinds, self._rows, self._bytes = [], [], 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,8 @@ from mutator.engine.blocks.fold import fold_in_place
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.merging_task import MergingTask
 from mutator.engine.receipts import Fault, MergeReceipt
-from mutator.engine.split_content import with_floor
-from mutator.engine.tally import Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
@@ -56,14 +53,11 @@ def apply_group(
     plan: Plan, snapshot: Snapshot, target: ApplyTarget, group: int, attempt: int, elements: Iterable[Any]
 ) -> WrittenRows:
     """Let the winners of a group of buckets meet the live rows of a table; write what the version adds."""
-    failpoint("task.started", attempt)
-    keep_freed_memory()
-    plan, elements = with_floor(plan, elements)
-    tally = Tally()
-    with ExitStack() as stack:
-        parts = Parts(plan, tally, stack, fold_in_place)
+    with MergingTask.opened(plan, None, group, attempt, elements) as task:
+        plan, tally = task.plan, task.tally
+        parts = Parts(plan, tally, task.stack, fold_in_place)
         by_partition = plan.rows.partitioning.by_partition
-        for found in Sections(plan, elements, stack).mutations():
+        for found in Sections(plan, task.elements, task.stack).mutations():
             parts.append(apart(found) if by_partition else found)
         writer = DeltaWriter(plan, target, group, attempt)
         live = LiveRows(snapshot)
@@ -90,9 +84,9 @@ def apply_group(
     tally.counts["rows written"] += writer.rows[DATA]
     tally.counts["tombstones written"] += writer.rows[TOMBSTONES]
     if sum(map(len, hashes)) > _MOST_HASHES:
-        return WrittenRows(tally.receipt(), tuple(writer.files), index, None)
+        return WrittenRows(task.receipt(), tuple(writer.files), index, None)
     joined = (b"".join(one.tobytes() for one in column) for column in (hashes, facts))
-    return WrittenRows(tally.receipt(), tuple(writer.files), index, *joined)
+    return WrittenRows(task.receipt(), tuple(writer.files), index, *joined)
 
 
 def _index(plan: Reading, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> FileEntry | None:
