@@ -1,15 +1,18 @@
 """The ledger, a partition of its own in the shuffle: receipts of splits, rejected rows, damage."""
 
 import posixpath
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.feed_filters import FileFilter, FilterWriter
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_paths import filter_path
-from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt
+from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, Receipts, RejectSample, SplitReceipt
 from mutator.engine.split_content import DAMAGE, FILTER, RECEIPT, TALLY, checksum_of
 from mutator.engine.task_files import create
 from mutator.errors.display import without_secrets
@@ -29,7 +32,8 @@ def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Ite
     damage: list[Fault] = []
     tallies: list[MergeReceipt] = []
     with ExitStack() as stack:
-        rejects, filters = _Rejects(plan, staging, attempt, stack), _Filters(plan, staging, attempt, stack)
+        suffix = f"-{attempt}" if attempt else ""
+        rejects, filters = _Rejects(plan, staging, suffix, stack), _Filters(plan, staging, attempt, stack)
         for (_, _, content, number), value in elements:
             if content == RECEIPT:
                 splits[number] = SplitReceipt(*value)
@@ -41,7 +45,7 @@ def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Ite
             elif content == FILTER:
                 filters.add(number[0], value)
             else:
-                rejects.add(splits, number, value)
+                rejects.add_read(splits, number, value)
         filters.end(splits)
     if rejects.stream is not None:
         failpoint("task.rejected.written", attempt)
@@ -57,6 +61,30 @@ def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Ite
     )
 
 
+def with_rejects(plan: Reading, staging: str | None, receipts: Receipts) -> Receipts:
+    """Return receipts whose ledger also has the rows that the register rejected: these follow those of reading.
+
+    The driver writes the file again: merges reject while the ledger is written.
+    """
+    ledger = receipts.ledger
+    found = sorted(one for receipt in (*receipts.merges, *ledger.tallies) for one in receipt.rejects)
+    if not found:
+        return receipts
+    before = next((one for one in ledger.beside if one.role == "rejected"), None)
+    with ExitStack() as stack:
+        rejects = _Rejects(plan, staging, "-all", stack)
+        rejects.begin(ledger, before)
+        for index, offset, reason, row in found:
+            rejects.add(index, offset, 0, reason, row)
+    beside = tuple(one for one in ledger.beside if one is not before)
+    if rejects.stream is not None:
+        beside = (*beside, rejects.stream.entry(rejects.rows, "rejected"))
+        if before is not None:
+            storage_for(f"{staging}").remove(f"{staging}/{before.path}")
+    ledger = replace(ledger, rejects=rejects.samples, decided=len(found), beside=beside)
+    return replace(receipts, ledger=ledger)
+
+
 def rejected_line(path: str, offset: int, line: int, reason: str, row: bytes) -> bytes:
     """Return the line of a rejected row in the file of rejected rows."""
     path = path.replace("\t", "\\t").replace("\n", "\\n")  # a directory's name may contain them
@@ -66,43 +94,60 @@ def rejected_line(path: str, offset: int, line: int, reason: str, row: bytes) ->
 class _Rejects:
     """The file of rejected rows, created with its first row, and the samples for the report."""
 
-    def __init__(self, plan: Reading, staging: str | None, attempt: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Reading, staging: str | None, suffix: str, stack: ExitStack) -> None:
         self._plan, self._staging, self._stack = plan, staging, stack
-        self._path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
+        self._path = f"_mutator/rejected/rejected-{plan.run}{suffix}.tsv"
         self._lines_before: dict[tuple[int, int], int] = {}
-        self._files: set[int] = set()  # inputs with a rejected row
+        self._files: set[str] = set()  # paths of inputs with a rejected row
         self.samples: dict[str, list[RejectSample]] = {}
         self.stream: StagedFile | None = None
         self.rows = 0
 
-    def add(
+    def begin(self, ledger: LedgerReceipt, file: FileEntry | None) -> None:
+        """Begin with the rejected rows of a ledger. file: that has them; None without any, and in a dry run."""
+        self.samples = {side: list(samples) for side, samples in ledger.rejects.items()}
+        self._files = {one.path for one in self.samples.get("feed", ())}
+        if file is not None:
+            path = f"{self._staging}/{file.path}"
+            with storage_for(path).open(path) as stream:
+                shutil.copyfileobj(stream, self._opened())
+            self.rows = file.rows
+
+    def add_read(
         self,
         receipts: dict[tuple[int, int], SplitReceipt],
         position: tuple[int, int],
         reject: tuple[int, int, str, bytes],
     ) -> None:
-        """Add a rejected row. position: (input, offset). reject: (split, line in the split, reason, row)."""
+        """Add a row that reading rejected. position: (input, offset). reject: (split, line in it, reason, row)."""
         (index, offset), (split, line, reason, row) = position, reject
-        source, side = self._plan.inputs[index].source, self._plan.inputs[index].side
         # All receipts come before the first reject, so the lines of the splits before this one are known.
         if (index, split) not in self._lines_before:
             before = (receipts[index, number].lines for number in range(split) if (index, number) in receipts)
             self._lines_before[index, split] = sum(before)
-        line += self._lines_before[index, split]
+        self.add(index, offset, line + self._lines_before[index, split], reason, row)
+
+    def add(self, index: int, offset: int, line: int, reason: str, row: bytes) -> None:
+        """Add a rejected row. index: of its input. line: 0 if it is not known."""
+        source, side = self._plan.inputs[index].source, self._plan.inputs[index].side
         self.rows += 1
         path = without_secrets(source.shown_path)
         samples = self.samples.setdefault(side, [])
-        is_first, stops = index not in self._files, side == "feed" and not self._plan.rejects[side]
-        self._files.add(index)
+        is_first, stops = path not in self._files, side == "feed" and not self._plan.rejects[side]
+        self._files.add(path)
         # Of a feed that cannot be merged, one of each file: a workflow goes on without these files.
         if len(samples) < SAMPLES or (is_first and stops and len(samples) < _FILES):
             samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, row[:200]))
-        if self._staging is None:
-            return
+        if self._staging is not None:
+            self._opened().write(rejected_line(path, offset, line, reason, row))
+
+    def _opened(self) -> StagedFile:
+        """Return the file, which is created when it is needed."""
+        assert self._staging is not None
         if self.stream is None:
             storage_for(self._staging).make_directory(posixpath.dirname(f"{self._staging}/{self._path}"))
             self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
-        self.stream.write(rejected_line(path, offset, line, reason, row))
+        return self.stream
 
 
 class _Filters:

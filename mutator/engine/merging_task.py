@@ -25,7 +25,7 @@ class MergingTask:
     ) -> None:
         """Count nothing yet. staging: directory of the files, None for a dry run."""
         self.plan, self.staging, self.attempt, self.elements, self.stack = plan, staging, attempt, elements, stack
-        self.tally = Tally()
+        self.tally = Tally(most_rejects=plan.rejects_shipped.get("feed", 0))
         self.changes: ChangedRowFile | None = None  # receives the rows that change; None: nobody wants them
         self._has_changes = False  # its receipt names their file
 

@@ -55,6 +55,15 @@ class RejectSample(NamedTuple):
     row: bytes
 
 
+class DecidedReject(NamedTuple):
+    """A mutation that the register rejected."""
+
+    input: int  # number of its file in the plan
+    offset: int  # 0 in a table in memory
+    reason: str
+    row: bytes  # as rejects have it
+
+
 class LateOrders(NamedTuple):
     """The bounds of the order values of late mutations, and of the records and tombstones that are newer."""
 
@@ -86,6 +95,7 @@ class MergeReceipt:
     highest: Any = None  # highest order value of a winner
     absent: Sequence[tuple[Any, Key]] = ()  # order values and keys of the newest records that a full snapshot lacks
     late: LateOrders | None = None
+    rejects: Sequence[DecidedReject] = ()  # no more than the run may set aside, and some samples
     units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
     files: tuple[FileEntry, ...] = ()
     beside: tuple[FileEntry, ...] = ()
@@ -103,10 +113,11 @@ class LedgerReceipt:
 
     splits: Mapping[SplitNumber, SplitReceipt]
     rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
-    rejected: int  # rejected rows that reached the ledger
+    rejected: int  # rows rejected by reading that reached the ledger
     damage: tuple[Fault, ...]
     tallies: tuple[MergeReceipt, ...]  # of steps that write nothing
     beside: tuple[FileEntry, ...]
+    decided: int = 0  # rows rejected by registers that reached it
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from mutator.engine.blocks import block_steps as blocks
+from mutator.engine.ledger import with_rejects
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.plan.run_plan import Plan
@@ -17,8 +18,8 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
         from mutator.engine.lost_files import lost_files, without_files
 
         plan = without_files(plan, lost_files(runner, plan))
-        return replace(_merged(runner, plan, staging), lost=plan.lost)
-    return _merged(runner, plan, staging)
+        return replace(with_rejects(plan, staging, _merged(runner, plan, staging)), lost=plan.lost)
+    return with_rejects(plan, staging, _merged(runner, plan, staging))
 
 
 def _merged(runner: Runner, plan: Plan, staging: str | None) -> Receipts:

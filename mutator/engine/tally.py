@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.engine.file_outcomes import FileOutcomes
-from mutator.engine.receipts import Key, LateOrders, MergeReceipt
+from mutator.engine.receipts import DecidedReject, Key, LateOrders, MergeReceipt
 from mutator.plan.reading import SAMPLES
 from mutator.rules.order_units import UnitCounter, Units, joined
 from mutator.rules.truth_table import Decision
@@ -28,6 +28,8 @@ class Tally:
     highest: Any = None  # highest order value of a winner, or of a record that an overwrite deletes by absence
     absent: list[tuple[Any, Key]] = field(default_factory=list)  # the newest records that a snapshot lacks
     late: LateOrders | None = None
+    most_rejects: int = 0  # that are kept; the others are counted, and the run will fail
+    rejects: list[DecidedReject] = field(default_factory=list)
     # The units of the order values of records and tombstones that mutations met, and a counter of such values.
     units: Units = field(default_factory=dict)
     orders: UnitCounter = field(default_factory=UnitCounter)
@@ -68,6 +70,15 @@ class Tally:
         """Keep the newest few records that a full snapshot lacks: their order values and keys."""
         self.absent = heapq.nlargest(SAMPLES, [*self.absent, *records])
 
+    @property
+    def room(self) -> int:
+        """How many more rejects are kept."""
+        return self.most_rejects - len(self.rejects)
+
+    def reject(self, reason: str, rows: Iterable[tuple[int, int, bytes]]) -> None:
+        """Keep mutations that the register rejects, no more than there is room for. rows: as in ``DecidedReject``."""
+        self.rejects += [DecidedReject(file, offset, reason, row) for file, offset, row in rows]
+
     def note_late(self, orders: LateOrders) -> None:
         """Widen the bounds of the order values of late mutations."""
         self.late = orders.joined(self.late)
@@ -92,6 +103,7 @@ class Tally:
             highest=self.highest,
             absent=self.absent,
             late=self.late,
+            rejects=self.rejects,
             units=joined([self.units, self.orders.units()]),
             **members,
         )

@@ -54,6 +54,7 @@ class Result:
     beside: tuple[FileEntry, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
     rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
+    decided: int  # rows that the register rejected
     carried: int  # data files that were carried over
     unread: int  # bytes of files that were carried over unread
     checked: frozenset[str]  # paths of files that were carried over, and read to check them
@@ -88,6 +89,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
     carried = {index for receipt in merges for index in receipt.carried}
     unread = carried | lost_inputs(plan, receipts.lost)
     _check_splits(plan, ledger, splits, unread)
+    _check_rejects(plan, ledger, tallies)
     _count_inputs(plan, counts, splits, carried)
     feed = _feed_files(plan, splits, unread)
     lost = lost_parts(plan, receipts.lost)
@@ -117,6 +119,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         beside=tuple(beside),
         feed=feed,
         rejects=ledger.rejects,
+        decided=ledger.decided,
         carried=sum(part.is_data for part in taken_over),
         unread=sum(part.bytes for part in taken_over) - checked_bytes,
         checked=checked,
@@ -182,6 +185,14 @@ def _check_splits(plan: Reading, ledger: LedgerReceipt, splits: Splits, carried:
     if lost:
         path = plan.inputs[lost[0].input].source.path
         raise error("sums", problems=f"{counted(len(lost), 'byte range')} without a receipt, one of {path}")
+
+
+def _check_rejects(plan: Reading, ledger: LedgerReceipt, tallies: Sequence[MergeReceipt]) -> None:
+    """Raise StorageError where a row that the register rejected was lost on its way."""
+    most = plan.rejects_shipped.get("feed", 0)
+    decided = sum(min(receipt.counts.get("feed rejected", 0), most) for receipt in tallies)
+    if ledger.decided != decided:
+        raise error("sums", problems=f"rows rejected: {decided:,}, and set aside: {ledger.decided:,}")
 
 
 def _count_inputs(plan: Reading, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:

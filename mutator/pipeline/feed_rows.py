@@ -39,16 +39,13 @@ def feed_rows(
     won = joined_outcomes(receipt.won for receipt in tallies)
     if won is not None and truncate is not None:
         won.setdefault(truncate[0], Counter())[truncate[1]] += 1
-    return [
-        FileRows(
-            plan.inputs[index].source,
-            rows,
-            rejected,
-            ignored,
-            None if won is None else _outcomes(won.get(index, {}), rows + halves, rejected),
-        )
-        for index, (rows, rejected, ignored, halves) in found.items()
-    ]
+    files = []
+    for index, (rows, rejected, ignored, halves) in found.items():
+        own: Mapping[str, int] = {} if won is None else won.get(index, {})
+        rejected += own.get("rejected", 0)  # by the register
+        outcomes = None if won is None else _outcomes(own, rows + halves, rejected)
+        files.append(FileRows(plan.inputs[index].source, rows, rejected, ignored, outcomes))
+    return files
 
 
 def _outcomes(won: Mapping[str, int], rows: int, rejected: int) -> dict[str, int]:

@@ -38,7 +38,9 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         hints = reject_hints(plan, survey, side, samples[:SAMPLES])
         try:
             rejected, rows = counts[f"{side} rejected"], counts[f"{side} rows"]
-            check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, samples, hints, plan.rejects_delete)
+            allowed, decided = plan.rejects[side], side == "feed" and bool(result.decided)
+            more = plan.rejects_delete, decided
+            check_rejects(side, allowed, plan.limits, rejected, rows, samples, hints, *more)
         except MutatorError as fault:
             raise with_standard(fault, plan.rows.standard) from None
     check_op_codes(plan, result)
@@ -165,12 +167,14 @@ def check_rejects(
     samples: Sequence[RejectSample],
     hints: Iterable[str] = (),
     rejects_delete: bool = False,
+    decided: bool = False,
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
     allowed: rows that may be rejected. count: rejected rows. rows: all rows of the side. samples: the first rejected
     ones, and then the first one of each other file. hints: sentences on settings that may be the cause; not iterated
     unless the error is raised, because they may read files. rejects_delete: as in ``Plan``.
+    decided: the register rejected some of them.
     """
     samples, others = samples[:SAMPLES], samples[SAMPLES:]
     fraction = limits.max_reject_fraction
@@ -190,7 +194,8 @@ def check_rejects(
     elif allowed:
         of_all, limit = f" of {rows:,}", f", and {setting('max.reject.fraction')} is {fraction:g}"
         switch = f"{setting('-D max.reject.fraction=1')} would leave {them} out of the result"
-    what = f"{counted(count, f'{side} row')}{of_all} cannot be read as {noun}{limit}"
+    why = f"{'is' if single else 'are'} rejected" if decided else f"cannot be read as {noun}"
+    what = f"{counted(count, f'{side} row')}{of_all} {why}{limit}"
     what += "; the first are" if count > len(samples) else ""
     if side == "feed" and rejects_delete:
         switch = f"leaving {them} out would delete {'its record' if single else 'their records'}"

@@ -8,6 +8,8 @@ every join, partitions, the apply of a table and its second decisions, and expla
 
 The floor is the order value of the highest truncate, a delete of every key; None without one. It is never lowered.
 
+A decision may reject the last mutation of a key, with a reason: it is set aside like a row that cannot be read.
+
 Both have two forms. ``fold`` and ``meet`` take columns of many keys, ``fold_key`` and ``meet_key`` those of one: the
 textbook form, which the records engine and explain use. ``last_wins`` has the registers of this program.
 """

@@ -19,6 +19,9 @@ class Decision(NamedTuple):
     result: str  # keep | touch | write | bury | bury record | keep tombstone | touch tombstone | drop
     winner: str | None  # outcome of the winning mutation
     master: str | None  # outcome of the master's record
+    # Of a winner that is "rejected": why, for people. It changes nothing, whatever others write since: its result is
+    # keep, keep tombstone, or drop where there was nothing.
+    reason: str = ""
 
 
 # result, in words
@@ -103,7 +106,7 @@ def case_of(table: Mapping[Case, Decision], master: str, winner: str, *, older: 
     >>> case_of(TRUTH_TABLE, "tombstone", "delete", older=True, same=False)
     ('tombstone', 'delete', True, None)
     >>> TRUTH_TABLE[case_of(TRUTH_TABLE, "record", "upsert", older=False, same=False)]
-    Decision(result='write', winner='updated', master='replaced')
+    Decision(result='write', winner='updated', master='replaced', reason='')
     >>> REPLACED_TABLE[case_of(REPLACED_TABLE, "record", "upsert", older=True, same=False)].winner
     'updated'
     """

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.commits import OVERWRITES, WITHOUT_ROWS, Commit, FeedFile
@@ -26,7 +25,6 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
-from mutator.formats.blocks.column_rows import shown_rows
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.feed_reading import GivenFiles, feed_reading
 from mutator.pipeline.explain.held import ByPartition
@@ -107,7 +105,7 @@ class TableRecord:
         orders = order_values(self.plan, live, extent.file, entries, positions)
         rows = block.written()
         (content,) = self.plan.block_type.contents(rows).to_pylist()
-        shown = shown_rows(pa.RecordBatch.from_struct_array(rows))[0]
+        shown = self.plan.block_type.shown(rows, rows, {})[0]
         return to_value(self.plan.rows.order_type, orders[0].as_py()), shown, content, str(rows.type)
 
     def _tombstone(self, place: _Place) -> tuple[Any, int]:

@@ -5,7 +5,9 @@ Each world is a feed of a few mutations, merged at once and cut into runs; both 
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,14 +20,15 @@ from mutator import config as configuration
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.errors import ConfigError
+from mutator.errors import ConfigError, DataError
+from mutator.frames.rejected import parsed_rows
 from mutator.pipeline.explain.master import explain_master
 from mutator.plan import registers
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
 from mutator.table.runners import run_on
 from mutator.table.table import Table
-from tests.laws.toy_registers import History, TwoFields, decided, whole
+from tests.laws.toy_registers import LATE, UNWANTED, History, Rejecting, TwoFields, decided, whole
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -38,6 +41,7 @@ SETTINGS = {
     "op.code.in.master": "false",
     "num.reducer": "2",
     "split.bytes": "60",
+    "reject.policy": "quarantine",
     **NO_LIMITS,
 }
 KEYS = ["a", "b", "c", "d"]
@@ -121,17 +125,28 @@ def last_fields(rows: list[Row]) -> State:
     return sorted(kept), sorted((key, order) for key, (kind, order, _) in state.items() if kind == TOMBSTONE)
 
 
+def all_but_d(rows: list[Row]) -> State:
+    """Return what a register must have that rejects the key d: late mutations change nothing, rejected or not."""
+    last = {row[0]: row for row in sorted(rows, key=lambda row: row[1]) if row[0] != "d"}
+    kept = [f"{key},{order},{a},{b},," for key, order, op, a, b in last.values() if op == "U"]
+    kept += [f"{key},1,m,m,1,1" for key in KEYS[:2] if key not in last]
+    return sorted(kept), sorted((key, order) for key, order, op, *_ in last.values() if op == "D")
+
+
 TOYS = {
     "history": (History(), all_events),
+    "rejecting": (Rejecting(), all_but_d),
     "two fields": (TwoFields(), last_fields),
     "beside": (TwoFields(beside=True), last_fields),
 }
 
 
-IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields"], indirect=True)
+IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields", "rejecting"], indirect=True)
+SEVERAL = pytest.mark.parametrize("model", ["history", "beside"], indirect=True)
+REJECTING = pytest.mark.parametrize("model", ["rejecting"], indirect=True)
 
 
-@pytest.fixture(params=["history", "beside"])
+@pytest.fixture(params=["history", "beside", "rejecting"])
 def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give all plans a toy register, and return what it must give."""
     register, expected = TOYS[request.param]
@@ -159,6 +174,7 @@ def test_a_promise_of_unique_ids_does_not_matter(model: Any, tmp_path: Path) -> 
     assert merged(tmp_path, [rows], "blocks", **{"master.unique": "true"}) == model(rows)
 
 
+@SEVERAL
 def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     moves = {"partitioned.by": "3", "key.scope": "table"}
     why = r"several mutations .* set key.scope="
@@ -177,7 +193,7 @@ def applied(work: Path, runs: list[list[Row]], open_runner: Any = None, **more: 
     for number, rows in enumerate([first, *runs]):
         lines = (",".join(map(str, (*row, "", "")[:7])) + "\n" for row in rows)
         (work / f"{number}.csv").write_text("id,at,op,first,second,at1,at2\n" + "".join(lines))
-        table.apply(str(work / f"{number}.csv"), open_runner=open_runner)
+        table.apply(str(work / f"{number}.csv"), open_runner=open_runner, reject_policy="quarantine")
     left = left_of(open_snapshot(table.path), {}, width=1)
     buried = [(key[0].decode(), int(order)) for key, order in left.tombstones]
     return sorted(",".join(value or "" for value in row.values()) for row in left.rows), sorted(buried)
@@ -208,7 +224,100 @@ def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_pa
     assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)
 
 
-@pytest.mark.parametrize("model", ["beside"], indirect=True)
+BEFORE = ["a,5,U,x,y", "b,5,D,,"]
+AFTER = ["a,3,U,late,1", "b,4,U,late,2", "c,2,U,new,3", "c,1,U,lost,4", "d,9,U,bad,5", "a,six,U,bad,6"]
+REFUSED = {"a,3": LATE, "b,4": LATE, "d,9": UNWANTED}
+PLACES: dict[str, dict[str, str]] = {
+    "records": {"engine": "records"},
+    "blocks": {"engine": "blocks"},
+    "by partition": {"partitioned.by": "3"},
+    "by table": {"partitioned.by": "3", "key.scope": "table"},
+}
+
+
+def refused(report: Any, counts: dict[str, int]) -> dict[str, str]:
+    """Return the reason of each row in the file of rejects, once its counts are right."""
+    assert (counts["feed rejected"], counts["feed late"], counts["feed inserted"]) == (4, 0, 1)
+    rows = [*parsed_rows(Path(report).read_bytes())] if report else []
+    assert all(one["file"].endswith("after.csv") and one["offset"] < 90 for one in rows)
+    return {",".join(re.findall(r"\w+", one["row"].decode())[:2]): one["reason"] for one in rows}
+
+
+@REJECTING
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_rejects_of_a_register_are_set_aside(model: Any, place: str, dry_run: bool, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "allow.empty.master": "true", **PLACES[place]}
+    engine = settings.pop("engine", "auto")
+    (tmp_path / "before.csv").write_text("\n".join(BEFORE) + "\n")
+    (tmp_path / "after.csv").write_text("\n".join(AFTER) + "\n")
+
+    def run(master: str, feed: str, output: str, dry_run: bool = False) -> Any:
+        places = {"master": str(tmp_path / master), "feed": str(tmp_path / feed), "output": str(tmp_path / output)}
+        return local_engine.mutate(settings, **places, engine=engine, dry_run=dry_run)
+
+    run("none", "before.csv", "first")
+    report = run("first", "after.csv", "second", dry_run)
+    found = refused(report.rejected_file, report.counts)
+    (file,) = report.feed_files
+    assert file["rejected"] == file["outcomes"]["rejected"] == 4
+    assert {one["reason"] for one in report.rejects["feed"]} >= {LATE, UNWANTED}
+    if not dry_run:
+        del found["a,six"]
+        assert found == REFUSED
+
+
+@REJECTING
+def test_a_broadcast_sets_rejects_aside(model: Any, tmp_path: Path) -> None:
+    (tmp_path / "before.csv").write_text("a,5,U,x,y\nb,4,U,p,q\n")
+    (tmp_path / "after.csv").write_text("\n".join(AFTER) + "\n")
+    settings = {**SETTINGS, "master.unique": "true", "op.code.in.master": "true"}
+    places = {"master": str(tmp_path / "before.csv"), "feed": str(tmp_path / "after.csv")}
+
+    report = local_engine.mutate(settings, **places, output=str(tmp_path / "out"), engine="blocks")
+
+    assert "broadcast" in report.text()
+    assert report.counts["feed rejected"] == 3
+    found = [one["reason"] for one in parsed_rows(Path(report.rejected_file).read_bytes())]
+    assert found[1:] == [LATE, UNWANTED]
+
+
+@REJECTING
+def test_too_many_rejects_of_a_register_stop_the_run(model: Any, tmp_path: Path) -> None:
+    (tmp_path / "before.csv").write_text("a,5,U,x,y\n")
+    (tmp_path / "after.csv").write_text("a,3,U,late,1\n")
+    places = {"master": str(tmp_path / "before.csv"), "feed": str(tmp_path / "after.csv")}
+    settings = {**SETTINGS, "reject.policy": "fail", "op.code.in.master": "true"}
+
+    with pytest.raises(DataError, match=rf"(?s)1 feed row is rejected.*byte 0: {LATE}: a,3,U,late,1") as raised:
+        local_engine.mutate(settings, **places, output=str(tmp_path / "out"))
+    assert "cannot be read" not in str(raised.value)
+
+
+@REJECTING
+def test_a_table_sets_rejects_aside(model: Any, tmp_path: Path) -> None:
+    applied(tmp_path, [])
+    table = Table(str(tmp_path / "table"))
+    for name, rows in (("before", BEFORE), ("after", AFTER)):
+        lines = [f"{row},," for row in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,at,op,first,second,at1,at2", *lines]) + "\n")
+        report = table.apply(str(tmp_path / f"{name}.csv"), reject_policy="quarantine", max_reject_fraction="1")
+
+    (path,) = (tmp_path / "table" / "_mutator" / "rejected").iterdir()
+    rows = [*parsed_rows(path.read_bytes())]
+    assert report.counts["feed rejected"] == len(rows) == 4
+    assert [one["reason"] for one in rows[1:]] == [LATE, LATE, UNWANTED]
+    assert json.loads(rows[1]["row"]) == {
+        "id": "a",
+        "at": "3",
+        "first": "late",
+        "second": "1",
+        "at1": None,
+        "at2": None,
+    }
+
+
+@pytest.mark.parametrize("model", ["beside", "rejecting"], indirect=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_explanation_asks_the_register(model: Any, engine: str, tmp_path: Path) -> None:
     rows = world(random.Random(3))

@@ -1,4 +1,4 @@
-"""Two toy registers, which show that the contract of registers is wide enough: of two fields, and of all events."""
+"""Toy registers, which show that the contract of registers is wide enough: of two fields, of all events, of rejects."""
 
 from __future__ import annotations
 
@@ -58,6 +58,34 @@ class ByOrder:
 
     def keys(self, rows: Ints) -> Sequence[Any]:
         return [*self._bag.keys(rows), self._bag.rows("orders", rows)]
+
+
+LATE, UNWANTED = "is older than the record", "has the ID d"  # reasons of rejects
+_REJECTED = Decision("drop", "rejected", None, UNWANTED)
+
+
+class Rejecting(LastWins):
+    """Last wins, but late mutations are rejects, and so is every mutation of the key ``d``, which has no record."""
+
+    def __init__(self) -> None:
+        late = {case: decision for case, decision in TRUTH_TABLE.items() if decision.winner == "late"}
+        strict = {case: decision._replace(winner="rejected", reason=LATE) for case, decision in late.items()}
+        super().__init__(TRUTH_TABLE | strict)
+
+    def __reduce__(self) -> Any:
+        return Rejecting, ()
+
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
+        for met in super().meet(events, olds, floor):
+            keys = events.bag.keys(events.last[met.keys])[0].to_pylist()
+            unwanted = np.array([olds.kind == NOTHING and key == b"d" for key in keys], np.bool_)
+            yield Met(_REJECTED, met.keys[unwanted])
+            yield met._replace(keys=met.keys[~unwanted])
+
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
+        if folded is not None and old.kind == NOTHING and folded.last.row.startswith(b"d,"):
+            return KeyMet(_REJECTED)
+        return super().meet_key(folded, old, floor)
 
 
 class TwoFields(Register):

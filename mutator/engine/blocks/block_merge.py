@@ -18,18 +18,8 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
-from mutator.engine.blocks.winners import (
-    GONE,
-    LEAVE,
-    OUTRANKED,
-    TOUCH,
-    WRITE,
-    Winners,
-    floor_of,
-    own_orders,
-    raised_orders,
-    tombstone_table,
-)
+from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, raised_orders, tombstone_table
+from mutator.engine.blocks.winners import GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.merging_task import MergingTask
 from mutator.formats.blocks.block_type import Hashes, patched

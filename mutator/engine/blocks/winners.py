@@ -12,13 +12,14 @@ from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import BlockBag, last_of_keys
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_columns, key_names
 from mutator.engine.blocks.spool import BATCH
+from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, tombstone_table
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import Hashes, unequal
-from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
-from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value
+from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
 from mutator.rules.sort_order import key_order
@@ -47,6 +48,7 @@ class Winners:
         self.floor = floor_of(plan)
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
+        self._rejected: list[Ints] = []
         self.mixed = found.mixed.copy()
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
@@ -355,7 +357,24 @@ class Winners:
         self.tally.count(decision, len(positions))
         if decision.winner == "late" and decision.result in ("keep", "keep tombstone"):
             self.late[positions] = True
+        if decision.winner == "rejected":
+            self._reject(decision.reason, positions)
         self.tally.won.add(decision.winner, self.found.inputs[positions])
+
+    def _reject(self, reason: str, positions: Ints) -> None:
+        self._rejected.append(positions)
+        found, positions = self.found, positions[: self.tally.room]
+        rows, written = (column.take(pa.array(positions)) for column in (found.rows, found.written))
+        shown = self.plan.block_type.shown(rows, written, self.plan.rows.spec)
+        places = found.inputs[positions].tolist(), found.offsets[positions].tolist()
+        self.tally.reject(reason, zip(*places, shown, strict=True))
+
+    @property
+    def settled(self) -> Flags:
+        """Whether a winner is late or rejected: whatever others do, nothing is written because of it."""
+        found = self.late.copy()
+        found[np.concatenate([*self._rejected, np.zeros(0, np.int64)])] = True
+        return found
 
     def _slots(self, hashes: Hashes) -> Any:
         return (hashes >> self._shift).view(np.int64)
@@ -366,28 +385,3 @@ class Winners:
         for column, known in zip(keys, self._identity, strict=True):
             equal &= flags(pc.equal(column, known.take(index)))
         return equal
-
-
-def floor_of(plan: Plan) -> Any:
-    """Return the floor of a plan, as an element of a column of order values; None without one."""
-    return None if plan.floor is None else to_column(plan.rows.order_type, [plan.floor])[0]
-
-
-def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
-    """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes."""
-    times = pa.array(np.full(len(hashes), committed, np.int64))
-    return pa.table(
-        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
-        [*key_names(len(keys)), "order", "committed", "hash"],
-    )
-
-
-def own_orders(plan: Reading, table: Any) -> Any:
-    """Return the order values of a pa.Table of tombstones: those that a full snapshot meets."""
-    return from_texts(plan.rows.order_type, table.column("order").combine_chunks())
-
-
-def raised_orders(plan: Plan, table: Any) -> Any:
-    """Return the order values of a pa.Table of tombstones that a delta meets: ``rules.absences``."""
-    committed = table.column("committed").combine_chunks()
-    return met_orders(plan.rows.order_type, own_orders(plan, table), committed, plan.absences)

@@ -35,7 +35,8 @@ from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
-from mutator.engine.blocks.winners import Winners, floor_of, own_orders, raised_orders
+from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, raised_orders
+from mutator.engine.blocks.winners import Winners
 from mutator.engine.merging_task import MergingTask
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt

@@ -16,7 +16,7 @@ from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.tally import Tally
 from mutator.rules.absences import met_order
 from mutator.rules.last_wins import LAST_WINS
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Old, Register
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
 from mutator.rules.truth_table import Decision
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
@@ -33,6 +33,7 @@ def merge_bucket(
     bury: Callable[[Tombstone], None],
     changed: Callable[[bytes | None, bytes | None], None] | None = None,
     won: Callable[[str, Precedence], None] | None = None,
+    rejected: Callable[[Mutation, str], None] | None = None,
     *,
     now: int,
     register: Register = LAST_WINS,
@@ -45,10 +46,10 @@ def merge_bucket(
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
-    key. changed: called with each row that changes, before and after, or None. won: called with the
-    outcome and the precedence of each winner. horizon, expire_before: None where tombstones never expire. spellings:
-    gets the keys of records, and those that are inserted. absences: by which the feed meets tombstones, unless it is a
-    full snapshot. floor: the highest truncate.
+    key. changed: called with each row that changes, before and after, or None. won: called with the outcome and the
+    precedence of each winner. rejected: called with each winner that is rejected, and why. horizon, expire_before: None
+    where tombstones never expire. spellings: gets the keys of records, and those that are inserted. absences: by which
+    the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -65,7 +66,7 @@ def merge_bucket(
         decision, new_row, new_order, new_sides = register.meet_key(folded, old, floor)
         winner = None if folded is None else folded.last
         if folded is not None:
-            _note_winner(tally, key, folded, old, decision.winner, horizon)
+            _note_winner(tally, key, folded, old, decision, horizon, rejected)
         elif decision.master == "deleted by absence" and register.full:
             tally.note_absent([(old.order, key)])
         elif decision.master == "deleted by absence":
@@ -134,26 +135,38 @@ def _collect(
     return record, tombstone, None, duplicates
 
 
-def _note_winner(tally: Tally, key: Key, folded: Folded, old: Old, outcome: str | None, horizon: Any) -> None:
-    """Note the remarks on the mutations of a key. outcome: of the winner."""
-    winner = folded.last
+def _note_winner(
+    tally: Tally,
+    key: Key,
+    folded: Folded,
+    old: Old,
+    decision: Decision,
+    horizon: Any,
+    rejected: Callable[[Mutation, str], None] | None,
+) -> None:
+    """Note the remarks on the mutations of a key."""
+    winner, outcome = folded.last, decision.winner
     tally.counts["feed superseded"] += folded.mutations - 1
     tally.high(winner.order)
     if old.kind != NOTHING:
         tally.orders.add(old.order)
-    if outcome == "late" and old.kind != NOTHING and old.order > winner.order:  # else the floor is higher
-        tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))
     is_other = winner.row != old.row or winner.is_delete if old.kind == RECORD else not winner.is_delete
     if folded.mixed or (old.kind != NOTHING and old.order == winner.order and is_other):
         tally.note("tied", key)
-    if outcome == "delete of unknown" and folded.upserts:
-        tally.note("inserted and deleted", key)
     if outcome == "inserted":
         if old.kind == TOMBSTONE:
             tally.note("revived", key)
         # Also where a tombstone is forgotten: a newer one of the same key may have expired before.
         if horizon is not None and winner.order < horizon:
             tally.note("below horizon", key)
+    elif outcome == "late":
+        if old.kind != NOTHING and old.order > winner.order:  # else the floor is higher
+            tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))
+    elif outcome == "delete of unknown":
+        if folded.upserts:
+            tally.note("inserted and deleted", key)
+    elif outcome == "rejected" and rejected is not None:
+        rejected(winner, decision.reason)
 
 
 def _buried(

@@ -5,9 +5,11 @@ committed, so a task that is retried or doubled leaves nothing but litter in the
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
 from mutator.engine.bucket_files import BucketFiles
@@ -23,6 +25,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.id_spellings import have_spellings
 from mutator.rules.order_values import format_order
+from mutator.rules.register import Mutation
 
 _BATCH = 1 << 14  # rows or tombstones that are written at once
 _BATCH_BYTES = 1 << 20
@@ -48,6 +51,7 @@ def write_bucket(
             tombstones.append,
             None if changes is None else changes.append,
             lambda outcome, place: tally.won.add_one(outcome, place[-1]),
+            partial(_reject, task),
             now=plan.now,
             register=plan.register.replacing if plan.units[bucket].replaced else plan.register,
             horizon=plan.horizon,
@@ -65,6 +69,17 @@ def write_bucket(
         if changes is not None:
             changes.flush()
         return task.receipt(files=files.files, beside=files.beside)
+
+
+def _reject(task: MergingTask, winner: Mutation, reason: str) -> None:
+    if task.tally.room <= 0:
+        return
+    _, _, _, offset, row, *_, file = winner.place
+    plan = task.plan
+    form = plan.block_type
+    written = form.from_contents([winner.row], plan.rows.layouts["master"])
+    (shown,) = form.shown(pa.array([row + b"\n"], pa.large_binary()), written, plan.rows.spec)
+    task.tally.reject(reason, [(file, offset, shown)])
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

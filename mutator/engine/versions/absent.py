@@ -17,7 +17,7 @@ from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.engine.blocks.winners import floor_of
+from mutator.engine.blocks.tombstone_columns import floor_of
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows

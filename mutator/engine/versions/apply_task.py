@@ -43,8 +43,8 @@ class WrittenRows:
     merged: MergeReceipt
     files: tuple[FileEntry, ...] = ()
     index: FileEntry | None = None
-    # Of the keys of all winners but late ones, as uint64; None if they are too many for the driver. Where keys are
-    # unique only within a partition, the partition is a part of the key.
+    # Of the keys of all winners but late and rejected ones, as uint64; None if they are too many for the driver. Where
+    # keys are unique only within a partition, the partition is a part of the key.
     hashes: bytes | None = b""
     facts: bytes = b""  # MIXED and UPSERT of each of these winners
 
@@ -74,8 +74,8 @@ def apply_group(
                 write(plan, found, decided, writer)
                 indexes += decided.index
                 # A late mutation stays late whatever other writers do: order values of a key only rise.
-                hashes.append(own[~decided.late])
-                facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.late])
+                hashes.append(own[~decided.settled])
+                facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.settled])
             if plan.truncates or plan.register.buries_absent or target.replaced is not None:
                 indexes += bury_absent(plan, live, group, met, tally, writer, target.replaced)
             index = _index(plan, target, indexes, group, attempt)

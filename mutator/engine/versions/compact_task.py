@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.blocks.winners import raised_orders
+from mutator.engine.blocks.tombstone_columns import raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order

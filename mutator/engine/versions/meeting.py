@@ -54,7 +54,7 @@ class DecidedRows:
     partitions: list[str | None]  # directories, by code
     written: dict[str, _Written]  # role -> rows, or tombstones
     index: list[Any]  # pa.Tables of the version index
-    late: Flags  # for each winner
+    settled: Flags  # for each winner, whether it is late or rejected
     orders: Any  # order value of each winner, or of the tombstone that it leaves
     row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
 
@@ -94,7 +94,7 @@ class Meeting:
         orders = exchanged(self._winners.found.orders, self._raised)
         hashed = self._hashed
         return DecidedRows(
-            self._keys, self._partitions.names, written, self._indexed, self._winners.late, orders, hashed
+            self._keys, self._partitions.names, written, self._indexed, self._winners.settled, orders, hashed
         )
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:

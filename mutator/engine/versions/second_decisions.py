@@ -152,9 +152,11 @@ class SecondDecisions:
         self._indexed = _joined([self._indexed, *decided.index])
         self._found.append(rebuilt.found)
 
-    def _decided(self, live: LiveRows, found: Mutations) -> Revision:
+    def _decided(self, live: LiveRows, found: Mutations) -> Revision | None:
         tally = Tally()
         decided, second = self._meet(live, found, tally)
+        if tally.counts["feed rejected"]:
+            return None  # where the rows are in the feed is not known any more
         writer = DeltaWriter(self._plan, self._target, self._plan.groups, self._rounds)
         write(self._plan, found, self._new(decided, second), writer)
         indexed = _joined(decided.index)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.read_blocks import read_runs
-from mutator.engine.ledger import write_ledger
+from mutator.engine.ledger import with_rejects, write_ledger
 from mutator.engine.partitions.locate import own_partitions
 from mutator.engine.receipts import LedgerReceipt, Receipts
 from mutator.engine.runner import Elements, Runner, Shared
@@ -79,7 +79,9 @@ def _met(runner: Runner, mutations: Elements, value: _Shared) -> tuple[Receipts,
     with runner.shared(value) as shared:
         # -> Written; of the last group, LedgerReceipt
         *written, ledger = mutations.map(_apply, shared).collect()
-    return Receipts(tuple(one.merged for one in written), ledger), tuple(written)
+    plan, _, target = value
+    receipts = Receipts(tuple(one.merged for one in written), ledger)
+    return with_rejects(plan, target.table, receipts), tuple(written)
 
 
 def _read(plan: Plan, number: int, attempt: int, tasks: Iterable[tuple[Split, ...]]) -> Iterator[Any]:

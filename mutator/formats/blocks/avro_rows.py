@@ -28,7 +28,7 @@ from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, Sch
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded, encoded
 from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
-from mutator.formats.files.avro_schema import arrow_field, parsed, physical
+from mutator.formats.files.avro_schema import arrow_field, expanded, parsed, physical
 from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, binary, concatenated, packed
@@ -172,6 +172,11 @@ class AvroBlockType(SchemaBlockType):
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""
         return pa.array(contents, pa.large_binary())
+
+    def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
+        """Return written records as JSON."""
+        schema = parsed(physical(expanded(spec["schema"])))
+        return [shown_record(record, schema) for record in written.to_pylist()]
 
     def partitions(self, rows: Any, layout: AvroLayout) -> RowPartitions:
         """Return the partition of each record."""

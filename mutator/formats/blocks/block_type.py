@@ -6,7 +6,7 @@ the block type of delimited text, ``column_rows`` of typed columns, ``avro_rows`
 write a class with the methods of ``BlockType`` and add a line to ``registry.BLOCK_TYPES``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -129,6 +129,9 @@ class BlockType(Protocol):
 
     def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
         """Return the written rows that have these bytes, a pa.Array. layout: the master's."""
+
+    def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
+        """Return rows as rejects have them: text as it was read, others as JSON. spec: of the manifest."""
 
     def partitions(self, rows: Any, layout: Any) -> RowPartitions:
         """Return the partition of each written row, without reasons. layout: that of written rows.

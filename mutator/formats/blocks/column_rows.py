@@ -165,6 +165,10 @@ class ColumnBlockType(SchemaBlockType):
         """Return the rows that have these bytes."""
         return from_row_bytes(contents, pa.struct(layout.fields))
 
+    def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
+        """Return written rows as JSON."""
+        return shown_rows(pa.RecordBatch.from_struct_array(written))
+
     def partitions(self, rows: Any, layout: ColumnLayout) -> RowPartitions:
         """Return the partition of each row."""
         columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]

@@ -14,7 +14,7 @@ rejection, so both engines reject the same rows for the same reasons.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -88,6 +88,11 @@ class TextBlockType:
     def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
         """Return lines."""
         return pa.array([row + b"\n" for row in contents], pa.large_binary())
+
+    def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
+        """Return lines as they were read."""
+        found: list[bytes] = self.contents(rows).to_pylist()
+        return found
 
     def partitions(self, rows: Any, layout: RowLayout) -> RowPartitions:
         """Return the partition of each written row; rows of another width than the layout's have none."""

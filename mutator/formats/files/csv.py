@@ -214,8 +214,8 @@ class CsvFiles:
         return pc.if_else(pa.array(null), binary(None), values) if null.any() else values
 
     def position(self, offset: int, line: int) -> str:
-        """Return the row's number and first byte; a row of CSV may span several lines of the file."""
-        return f"{self.line} {line}, byte {offset}"
+        """Return the row's number, if it is known, and first byte; a row of CSV may span several lines of the file."""
+        return f"{self.line} {line}, byte {offset}" if line else f"byte {offset}"
 
     def storable_type(self, data_type: Any) -> Any:
         """Return the type itself unless it is nested: fields are text, and the manifest has their types."""

@@ -88,7 +88,7 @@ class FileFormat(Protocol):
         """Return the number of rows, rejects included; from a footer or block headers if the format has them."""
 
     def position(self, offset: int, line: int) -> str:
-        """Describe where a row is, for messages. offset: from ``RowBatch.offsets``. line: of the file, from 1."""
+        """Describe where a row is, for messages. offset: from ``RowBatch.offsets``. line: from 1; 0: not known."""
 
     def storable_type(self, data_type: Any) -> Any:
         """Return the pa.DataType that a written pa.DataType has when it is read back; None if it cannot be written.

@@ -11,16 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from mutator.dataset.file_content import FileContent
 from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
-from mutator.formats.blocks.avro_rows import shown_record
-from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.content import Reject
 from mutator.formats.files import lines
-from mutator.formats.files.avro_schema import expanded, parsed, physical
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import KeyMutation
@@ -36,9 +31,7 @@ def shown_row(plan: Reading, row: KeyRow) -> bytes:
     """Return a row for people: as it was read, or, where it is not text, as it is written."""
     if plan.rows.block_type == "text":
         return row.row
-    if plan.rows.block_type == "avro":
-        return shown_record(row.content, parsed(physical(expanded(plan.rows.spec["schema"]))))
-    return shown_rows(pa.RecordBatch.from_struct_array(row.written))[0]
+    return plan.block_type.shown(row.written, row.written, plan.rows.spec)[0]
 
 
 def position_of(source: Source, offset: int) -> tuple[int | None, str]:

@@ -81,5 +81,7 @@ class Source:
         return Window(self.ending, start, end, *facts)
 
     def position(self, offset: int, line: int) -> str:
-        """Return the position of a row, for messages."""
+        """Return the position of a row, for messages. line: 0 if it is not known."""
+        if self.is_table and not line:
+            return "a row"
         return FILE_FORMATS[self.file_format].position(offset, line)

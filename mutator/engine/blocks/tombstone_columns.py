@@ -1,0 +1,39 @@
+"""Tombstones as columns: their tables, and the order values that mutations meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.engine.blocks.mutations import key_names
+from mutator.formats.blocks.block_type import Hashes
+from mutator.plan.reading import Reading
+from mutator.plan.run_plan import Plan
+from mutator.rules.order_columns import from_texts, met_orders, to_column, to_texts
+
+
+def floor_of(plan: Plan) -> Any:
+    """Return the floor of a plan, as an element of a column of order values; None without one."""
+    return None if plan.floor is None else to_column(plan.rows.order_type, [plan.floor])[0]
+
+
+def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
+    """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes."""
+    times = pa.array(np.full(len(hashes), committed, np.int64))
+    return pa.table(
+        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
+        [*key_names(len(keys)), "order", "committed", "hash"],
+    )
+
+
+def own_orders(plan: Reading, table: Any) -> Any:
+    """Return the order values of a pa.Table of tombstones: those that a full snapshot meets."""
+    return from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+
+
+def raised_orders(plan: Plan, table: Any) -> Any:
+    """Return the order values of a pa.Table of tombstones that a delta meets: ``rules.absences``."""
+    committed = table.column("committed").combine_chunks()
+    return met_orders(plan.rows.order_type, own_orders(plan, table), committed, plan.absences)
