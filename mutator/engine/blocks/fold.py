@@ -120,7 +120,8 @@ class BlockBag:
 
     def column(self, name: str) -> Any:
         """Return a whole column."""
-        return self._columns.joined(name)
+        found = self._columns.joined(name)
+        return found.array.take(pa.array(found.places)) if isinstance(found, RowsInPlace) else found
 
     def rows(self, name: str, rows: Ints) -> Any:
         """Return some rows of a column."""
