@@ -181,10 +181,9 @@ def read_dataset(storage: Storage, path: str) -> State:
 def text_ranges(path: str, known: State) -> tuple[Any, list[FileRange]]:
     """Return the schema of a text copy, a pa.Schema, and its files as ranges to read."""
     file_schema = FILE_FORMATS[TEXT].stored(known.spec)
-    dialect = Dialect(known.spec[TEXT]["delimiter"].encode("latin-1"))
     sources, _ = dataset_sources(path, known)
     ranges = [
-        FileRange(one.path, one.bytes, TEXT, file_schema.schema, dialect, Window(one.ending), one.checksum)
+        FileRange(one.path, one.bytes, TEXT, file_schema.schema, one.dialect, Window(one.ending), one.checksum)
         for one in sources
     ]
     return file_schema.schema, ranges

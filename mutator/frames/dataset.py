@@ -14,7 +14,6 @@ from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.formats.files.file_format import Dialect
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_files, changes_of
 from mutator.frames.file_rows import FileRange, read_range
@@ -179,15 +178,13 @@ def _is_plain(data_type: pa.DataType) -> bool:
 
 def _range_of(source: Source) -> FileRange:
     """Return a data file with all that its reader has to know."""
-    from mutator.plan.rows.column_rows import stored_dialect
-
     assert source.file_schema is not None
     return FileRange(
         path=source.path,
         bytes=source.bytes,
         format=source.file_format,
         schema=source.file_schema.schema,
-        dialect=stored_dialect(source.stored, Dialect()),
+        dialect=source.dialect,
         window=source.window(),
         checksum=source.checksum,
         partition=source.in_path,

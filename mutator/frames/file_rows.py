@@ -54,7 +54,7 @@ def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
                     columns.append(path_column(one.name, values[one.name], one.type, count))
                 elif one.name in names:
                     column = found.batch.column(one.name)
-                    made, bad, why = _as_type(column, one.type, file_format.typed)
+                    made, bad, why = _as_type(column, one.type, not found.as_text)
                     if bad.any():
                         row = int(np.argmax(bad))
                         position = file_format.position(int(found.offsets[row]), int(found.numbers[row]))

@@ -102,9 +102,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
             found = read_rows(file_format, InMemory(data, Window(in_path=in_path)), own, own.names, Dialect())
         for one in found:
             columns = [
-                comparable(
-                    converted(one.batch.column(place), field.type, typed=FILE_FORMATS[file_format].typed)[0]
-                ).to_pylist()
+                comparable(converted(one.batch.column(place), field.type, typed=not one.as_text)[0]).to_pylist()
                 for place, field in enumerate(schema)
             ]
             records += [(part.path.rpartition("/")[0], *row) for row in zip(*columns, strict=True)]

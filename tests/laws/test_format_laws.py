@@ -88,7 +88,7 @@ def _left(output: Path, file_format: str, world: World, delimiter: str) -> tuple
     for part in known.files:
         for found in _read(file_format, (output / part.path).read_bytes(), schema, delimiter):
             columns = [
-                converted(found.batch.column(number), one.type, typed=FILE_FORMATS[file_format].typed)[0]
+                converted(found.batch.column(number), one.type, typed=not found.as_text)[0]
                 for number, one in enumerate(schema)
             ]
             records += zip(*(comparable(column).to_pylist() for column in columns), strict=True)

@@ -45,7 +45,6 @@ class ColumnLayout(RowRules):
     id_fields: tuple[int, ...]  # positions in the result
     order_field: int | None  # position in the result; None: order comes from file names
     dialect: Dialect = field(default_factory=Dialect)
-    typed: bool = True
     within_years: bool = False  # times must be in the years 1 to 9999, as the output format can hold no others
     defaults: Mapping[str, Any] = field(
         default_factory=dict
@@ -214,7 +213,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     batch, bad_rows = found.batch, BadRows()
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
-    columns = _converted(batch, layout, bad_rows, delete, trusted)
+    columns = _converted(found, layout, bad_rows, delete, trusted)
     parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
         _check_trusted(found, layout, bad_rows)
@@ -237,12 +236,12 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
 
 
-def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
+def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
     """Return a column of the result's type for each of its fields; note the rows with a value that has none.
 
     A delete needs few fields; a value of another one that cannot be converted is NULL.
     """
-    columns, needed = [], layout.needed_by_deletes
+    batch, columns, needed = found.batch, [], layout.needed_by_deletes
     for wanted in layout.result:
         if layout.schema.get_field_index(wanted.name) < 0:
             default = layout.defaults.get(wanted.name)
@@ -251,7 +250,7 @@ def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flag
         bad_values = BadRows()
         if not trusted:
             _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
-        column, bad, why = converted(batch.column(wanted.name), wanted.type, layout.typed)
+        column, bad, why = converted(batch.column(wanted.name), wanted.type, not found.as_text)
         bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
             bad_values.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
@@ -294,14 +293,14 @@ def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> 
         row, schema = min(bad_rows), found.batch.schema
         fields = [name for name in schema.names if layout.result.get_field_index(name) >= 0]  # without the op code
         same_types = all(schema.field(name).type == layout.result.field(name).type for name in fields)
-        fault = NotReadable if same_types or not layout.typed else Unfit
+        fault = NotReadable if same_types or found.as_text else Unfit
         raise fault(f"row {int(found.offsets[row]) + 1}: {bad_rows[row]}")
 
 
 def _rejects(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> tuple[Reject, ...]:
     """Return the rejects of bad rows: lines of text as they are, other rows as JSON."""
     numbers = [*{int(found.offsets[row]): row for row in sorted(bad_rows, reverse=True)}.values()][::-1]
-    if layout.typed or found.raw is None:
+    if found.raw is None or not found.as_text:
         shown = shown_rows(found.batch.take(pa.array(numbers)))
     else:
         shown = pc.binary_slice(found.raw().take(np.array(numbers)), 0, -1).to_pylist()

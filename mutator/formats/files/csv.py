@@ -165,7 +165,7 @@ class CsvFiles:
             return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
 
         numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table)
-        return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw)
+        return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw, as_text=True)
 
     def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         """Return which rows are good, the reason of a bad one, and a function from rows and position to a column."""
@@ -235,7 +235,7 @@ def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], 
     schema = _binary_schema(names)
     batch = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary()) for _ in names], schema=schema)
     reject = Reject(offset, number, why, line.rstrip(b"\r\n"))
-    return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
+    return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0, as_text=True)
 
 
 def _cut(data: bytes, dialect: Dialect, *, last: bool) -> tuple[int, int, str | None]:

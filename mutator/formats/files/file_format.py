@@ -26,6 +26,17 @@ class Dialect:
     escape: bytes = b""  # for reading: the byte before a quote within quotes; "": quotes are doubled
 
 
+def stored_dialect(spec: Mapping[str, Any]) -> Dialect:
+    """Return the dialect in which a dataset's files were written, from the specification in its manifest."""
+    if "escaped" in spec:
+        return Dialect(spec["escaped"]["delimiter"].encode("latin-1"))
+    if "csv" not in spec:
+        return Dialect()
+    stored = spec["csv"]
+    null = stored["null"].encode("utf-8", "surrogateescape")
+    return Dialect(stored["delimiter"].encode("latin-1"), null, stored["header"])
+
+
 @dataclass(frozen=True)
 class FileSchema:
     """The fields of a file, and the facts about its head that a reader needs."""
@@ -51,6 +62,7 @@ class RowBatch:
     ignored: int = 0  # blank lines and headers
     raw: Callable[[], ByteColumn] | None = None  # rows as stored: lines, each with a line feed, or Avro records
     joined: bool = False  # two rows may be of one row of the file, and have its offset
+    as_text: bool = False  # values are text, in columns of large_binary, and the run decides their types
 
 
 class TableWriter(Protocol):

@@ -14,7 +14,7 @@ from mutator.dataset.partition_index import IN_PATH, SPEC, Files, by_partition, 
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.formats.files import lines
-from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_format import FileSchema, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -91,6 +91,7 @@ def file_source(
         order_part=order,
         file_format=stored["format"],
         file_schema=file_schema,
+        dialect=stored_dialect(stored),
         header_end=0 if file_schema is None else file_schema.header_end,
         stored=stored,
         in_path=tuple((name, part.partition[name]) for name in stored.get(IN_PATH, ())),

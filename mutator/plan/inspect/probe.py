@@ -163,7 +163,7 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
     head = head_of(data, ending)
     last = next(filter(None, reversed(headers)), b"") if rows.text.header_check else b""
     source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, header_line=last)
-    source = replace(source, quotes=quotes, head=head)
+    source = replace(source, quotes=quotes, head=head, dialect=Dialect(rows.text.delimiter.literal or b","))
     if row is None:
         return source
     fields = split(row)
@@ -226,10 +226,12 @@ def _probe_schema(
 ) -> Source:
     """Probe a file whose fields have names. first: bytes at the beginning of its uncompressed content, if known."""
     file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
+    dialect, header = Dialect(), False
     if delimited:
         _check_delimited(rows, source)
-    header = rows.text.header_lines > 0 or (bool(rows.called) and file_format == "csv")  # only a header has those names
-    dialect = Dialect(rows.text.delimiter.literal or b",", rows.text.csv_null, header, rows.text.names)
+        # Where settings name fields of CSV, only a header has these names.
+        header = rows.text.header_lines > 0 or (bool(rows.called) and file_format == "csv")
+        dialect = Dialect(rows.text.delimiter.literal or b",", rows.text.csv_null, header, rows.text.names)
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
         dialect = replace(dialect, escape=rows.text.csv_escape)
 

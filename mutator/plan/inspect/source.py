@@ -24,7 +24,7 @@ class Source:
     compression: str | None = None
     file_format: str = "text"  # a key of ``FILE_FORMATS``
     file_schema: FileSchema | None = None  # None: delimited text without rows
-    dialect: Dialect = field(default_factory=Dialect)  # of delimited files with a schema
+    dialect: Dialect = field(default_factory=Dialect)  # of delimited files
     ending: str = lines.LF
     bom: bool = False  # begins with a UTF-8 byte order mark, which is not part of the first row
     header_end: int = 0  # lines that begin before this offset are headers

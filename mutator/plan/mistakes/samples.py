@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from pyarrow import types
@@ -110,14 +110,8 @@ def _is_text(data_type: Any) -> bool:
 
 
 def _sampled_master(survey: Survey) -> list[Source]:
-    """Return the files of the master whose first bytes are known, with the dialect that a manifest has."""
-    found = [source for source in survey.master if source.head]
-    if survey.state is None or all(source.file_format == "text" for source in found):
-        return found
-    from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
-
-    spec = survey.state.spec
-    return [replace(source, dialect=stored_dialect(source.stored or spec, source.dialect)) for source in found]
+    """Return the files of the master whose first bytes are known."""
+    return [source for source in survey.master if source.head]
 
 
 def _read(text: TextSpec, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:

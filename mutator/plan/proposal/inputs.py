@@ -171,20 +171,11 @@ def _master(rows: RowSpec, master: str, wanted: str | None) -> tuple[Side, State
     if known is not None:
         check_directories(known, path)
         sources = dataset_sources(path, known)[0]
-        found = [_with_dialect(source, known) for source in sources[:FILES]]
-        return Side(master, path, tuple(found), len(sources), sum(source.bytes for source in sources)), known
+        return Side(master, path, sources[:FILES], len(sources), sum(source.bytes for source in sources)), known
     entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
     for part in entries:
         check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
     return _side(rows, master, path, entries, wanted), None
-
-
-def _with_dialect(source: Source, known: State) -> Source:
-    if source.file_format == "text":
-        return source
-    from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
-
-    return replace(source, dialect=stored_dialect(source.stored or known.spec, source.dialect))
 
 
 def _delimiter_of(known: State | None) -> bytes | None:

@@ -12,7 +12,7 @@ from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
-from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
@@ -37,10 +37,10 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     schema = storable_schema(schema, output, in_micros=in_micros)
     rows = result_rows(run, schema, output)
     defaults = {name: pa.repeat(value.cast(schema.field(name).type), 1) for name, value in found.defaults.items()}
-    layouts = _layouts(run, rows, output, dialect, defaults)
-    names = _file_layouts(run, layouts, known_spec, dialect)
     dialect = _written_dialect(run, output, schema, dialect)
     spec = _spec(run, rows, output, known_spec, dialect)
+    layouts = _layouts(run, rows, output, stored_dialect(spec), defaults)
+    names = _file_layouts(run, layouts)
     same = known is not None and all(known_spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
     rewrites = (
         known is not None
@@ -85,9 +85,7 @@ def _layouts(
     return {"master": master, "feed": feed, "written": master}
 
 
-def _file_layouts(
-    run: SchemaRun, layouts: dict[str, ColumnLayout], known_spec: Mapping[str, Any], dialect: Dialect
-) -> dict[str, str]:
+def _file_layouts(run: SchemaRun, layouts: dict[str, ColumnLayout]) -> dict[str, str]:
     """Add the layouts of the files; return the name of each file's layout, by path."""
     schemas = {version.path: version.schema for version in run.versions}
 
@@ -96,11 +94,7 @@ def _file_layouts(
             layouts[side],
             format=source.file_format,
             schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
-            typed=FILE_FORMATS[source.file_format].typed,
-            dialect=replace(
-                stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
-                escape=source.dialect.escape,
-            ),
+            dialect=source.dialect,
             **rules,
         )
 
@@ -164,14 +158,3 @@ def _known_avro(survey: Survey) -> Mapping[str, Any] | None:
         return expanded(survey.output_schema[1].native)
     file_schemas = [survey.dataset_schema, *(source.file_schema for source in by_age(survey.master))]
     return next((expanded(one.native) for one in file_schemas if one is not None and one.native is not None), None)
-
-
-def stored_dialect(spec: Mapping[str, Any], dialect: Dialect) -> Dialect:
-    """Return the dialect in which a dataset's files were written, or the given one if its format has none."""
-    if "escaped" in spec:
-        return Dialect(spec["escaped"]["delimiter"].encode("latin-1"))
-    stored = spec.get("csv")
-    if stored is None:
-        return dialect
-    null = stored["null"].encode("utf-8", "surrogateescape")
-    return Dialect(stored["delimiter"].encode("latin-1"), null, stored["header"])

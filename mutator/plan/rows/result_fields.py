@@ -27,7 +27,6 @@ from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import NotReadable
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
@@ -123,7 +122,7 @@ def check_first_rows(
     """
     if not text.header_check:
         return
-    headed = {source.path for source in survey.feed if _has_header(source)}
+    headed = {source.path for source in survey.feed if source.dialect.header and source.part is None}
     of_feed = {version.path for version in feed}
     known = {name for version in others if version.path not in of_feed for name in version.schema.names}
     wanted = list(dict.fromkeys(name for name in (*fields.ids, fields.order, fields.op) if name is not None))
@@ -142,10 +141,6 @@ def check_first_rows(
             cure=f"if the file has no header, set {setting('field.names')} to the names of its fields in order, and "
             f"{setting('header.lines=0')}; otherwise have it delivered with a header of these names",
         )
-
-
-def _has_header(source: Source) -> bool:
-    return not FILE_FORMATS[source.file_format].typed and source.file_format != "text" and source.dialect.header
 
 
 def _check_op(op: str, version: SchemaVersion) -> None:

@@ -16,14 +16,14 @@ from mutator.errors.display import counted
 from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
 from mutator.plan.inspect.envelopes import unwraps
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
+from mutator.plan.rows.column_rows import column_row_plan
 from mutator.plan.rows.result_fields import (
     base_version,
     changed_fields,
@@ -238,8 +238,7 @@ def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVer
 def stored_schema_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset with a schema, as its manifest describes it."""
     spec = dict(known.spec)
-    file_format = FILE_FORMATS[spec["format"]]
-    file_schema = file_format.stored(spec)
+    file_schema = FILE_FORMATS[spec["format"]].stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
     order_name, order_type = order.get("field"), order.get("type", "sequence")
     rules: dict[str, Any] = {
@@ -261,8 +260,7 @@ def stored_schema_row_plan(known: State) -> RowPlan:
         result=schema,
         id_fields=tuple(schema.get_field_index(name) for name in ids),
         order_field=None if order_name is None else schema.get_field_index(order_name),
-        dialect=stored_dialect(spec, Dialect()),
-        typed=file_format.typed,
+        dialect=stored_dialect(spec),
         **rules,
     )
     return RowPlan("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)

@@ -119,7 +119,7 @@ def _row_batches(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
             rows = pa.array([], pa.large_binary()) if found.raw is None else found.raw().take()
         columns = [None if name is None else found.batch.column(name) for name in names]
         reasons: dict[int, str] = {}
-        if file_format.typed:
+        if not found.as_text:
             columns = [
                 None if name is None else _canonical(column, name, reasons)
                 for name, column in zip(names, columns, strict=True)
