@@ -15,11 +15,11 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names
+from mutator.rules.known_formats import BY_TITLE, FORMATS
 from mutator.rules.schema_evolution import normal, why_not, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 
-_CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}
 _RANGE = 64 << 20  # bytes of a file that a task reads
 _AT_WORK = ("_temporary", ".hive-staging", ".spark-staging")  # where other programs write uncommitted files
 _LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the file sink of Spark's streams
@@ -38,7 +38,7 @@ class ProbedFile:
     def ranges(self) -> Iterator[FileRange]:
         """Yield the ranges that tasks read; only large files have more than one."""
         size = self.file.bytes
-        ranged = FILE_FORMATS[self.format].in_ranges and self.checksum is None
+        ranged = FORMATS[self.format].splittable and self.checksum is None
         step = _RANGE if ranged else max(size, 1)
         for start in range(0, max(size, 1), step):
             yield FileRange(
@@ -92,7 +92,7 @@ def probe_files(files: Sequence[BridgeFile]) -> list[ProbedFile]:
     found = []
     for file in files:
         with storage_for(file.path).open(file.path) as stream:
-            file_format = _CONTAINERS.get(sniff(stream.read(64)) or "")
+            file_format = BY_TITLE.get(sniff(stream.read(64)) or "")
         if file_format is None:
             what = "is neither ORC, Parquet nor Avro" if file.bytes else "is empty, and no ORC, Parquet or Avro file is"
             raise error("format", path=file.path, what=what, cure="take it out of the table")

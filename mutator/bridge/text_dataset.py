@@ -34,6 +34,7 @@ from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
+from mutator.rules.known_formats import FORMATS
 from mutator.storage import Storage, storage_for
 
 
@@ -51,7 +52,7 @@ class BridgeTarget:
     def file_name(self, number: int, attempt: int) -> str:
         """Return the name of a task's file, different for each attempt."""
         again = f"-{attempt}" if attempt else ""
-        return f"part-{number:05d}-{self.run}{again}{FILE_FORMATS[self.format].suffix}"
+        return f"part-{number:05d}-{self.run}{again}{FORMATS[self.format].suffix}"
 
 
 def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty: bool = False) -> FileEntry | None:

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.errors.parts import setting
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 
-FILE_FORMATS = ("auto", "text", "csv", "escaped", "avro", "parquet", "orc")
+FILE_FORMATS = ("auto", *FORMATS)
+OUTPUT_FORMATS = ("auto", *(name for name, known in FORMATS.items() if known.suffix))
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
 
 
@@ -352,7 +354,19 @@ def file_format(text: str) -> str | None:
     >>> file_format("csv")
     'csv'
     """
-    found = one_of(*FILE_FORMATS)(text)
+    return _format_of(FILE_FORMATS, text)
+
+
+def output_format(text: str) -> str | None:
+    """Read the name of a file format that runs can write; return None for auto.
+
+    >>> output_format("auto")
+    """
+    return _format_of(OUTPUT_FORMATS, text)
+
+
+def _format_of(names: Sequence[str], text: str) -> str | None:
+    found = one_of(*names)(text)
     return None if found == "auto" else found
 
 

@@ -25,7 +25,6 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.formats.blocks.row_layout import RowLayout
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -152,7 +151,7 @@ def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
 
 def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:
     """Return whether a rejected row is the first line of a file without a header, and consists of names."""
-    if FILE_FORMATS[file.source.file_format].typed or file.source.header_end or sample.line != 1:
+    if not file.source.format.delimited or file.source.header_end or sample.line != 1:
         return False
     layout = plan.rows.layouts[file.layout]
     delimiter = layout.delimiter if isinstance(layout, RowLayout) else None

@@ -12,7 +12,6 @@ from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.errors import error
 from mutator.errors.exceptions import said_to
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
@@ -32,6 +31,7 @@ from mutator.pipeline.tables_in_memory import (
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.runner_choice import RUNNERS
 from mutator.plan.strategy import ENGINES
+from mutator.rules.known_formats import FORMATS
 from mutator.storage import shared_places, storage_for
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _unused(call: _Call) -> Iterator[str]:
     """Yield a warning for arguments without effect."""
     given = call.given
     written = call.config.output.format
-    is_text = written is not None and not FILE_FORMATS[written].typed
+    is_text = written is not None and FORMATS[written].delimited
     names = [] if is_text or given["delimiter"] is None else ["delimiter"]
     names += [] if given["header"] is None else ["header"]
     if names and len(call.tables) == len(call.parts):

@@ -19,6 +19,8 @@ from mutator.engine.usable_cores import usable_cores
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
 from mutator.plan.splits import INFLATED
+from mutator.rules.file_names import COMPRESSIONS
+from mutator.rules.known_formats import FORMATS
 from mutator.storage import located, walk
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from mutator.engine.local.processes import Processes
 
 _log = logging.getLogger(__name__)
-_PACKED = (".gz", ".bz2", ".zst", ".xz", ".avro", ".parquet", ".orc")
+_PACKED = (*COMPRESSIONS, *(known.suffix for known in FORMATS.values() if known.stores_schema))
 Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
 Watching = Callable[[], AbstractContextManager[Watch]]  # shows the tasks of this machine's processes

@@ -56,8 +56,7 @@ def inputs_of_files(plan: Reading, files: Files) -> list[Input]:
     made = [Input(tombstone_source(master.path, part), "tombstones", "master") for part in files.tombstones]
     for part in files.data:
         source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), file_schema=None)
-        layout, in_ranges = master.forms[part.form]
-        made.append(Input(source, "master", layout, in_ranges=in_ranges))
+        made.append(Input(source, "master", master.forms[part.form]))
     return made
 
 

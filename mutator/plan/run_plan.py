@@ -16,7 +16,6 @@ from mutator.dataset.manifest import damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.changed_rows import ChangeForm
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
@@ -37,6 +36,7 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_values import order_value
 from mutator.rules.register import Register
@@ -156,7 +156,7 @@ class Plan(Reading):
     def _bytes_of_master(self, files: Sequence[FileEntry], inflated: int) -> int:
         if self.master is None:
             return 0
-        packed = inflated if FILE_FORMATS[self.master.spec["format"]].typed else 1
+        packed = inflated if FORMATS[self.master.spec["format"]].stores_schema else 1
         return sum(one.bytes for one in files) * packed
 
     def _bytes_of_splits(self, inflated: int) -> int:
@@ -197,7 +197,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     return Plan(
         run=run,
         now=now,
-        rows=replace(rows, layout_of={}, in_ranges={}),  # the inputs have them
+        rows=replace(rows, layout_of={}),  # the inputs have them
         strategy=strategy,
         inputs=inputs,
         tasks=tasks,
@@ -264,10 +264,10 @@ def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
     """Return the partitioned master with the way in which files of each form are read."""
     if survey.partitioned is None:
         return None
-    forms: dict[int, tuple[str, bool]] = {0: ("master", True)}
+    forms = {0: "master"}
     for source in survey.master:  # one of each form
         assert isinstance(source.part, FileEntry)
-        forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))
+        forms[source.part.form] = rows.layout_of.get(source.path, "master")
     return replace(survey.partitioned, forms=forms)
 
 

@@ -7,7 +7,6 @@ from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.formats.files.file_format import FileSchema
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
 
@@ -36,7 +35,7 @@ def _check_types(survey: Survey, names: Sequence[Any]) -> None:
 
     names: of the partition fields.
     """
-    feed = [(one.path, one.file_schema) for one in survey.feed if FILE_FORMATS[one.file_format].typed]
+    feed = [(one.path, one.file_schema) for one in survey.feed if one.format.stores_schema]
     before = _types(survey.dataset_schema, names)
     for path, found in feed if survey.output_schema is None else [survey.output_schema]:
         for name, data_type in _types(found, names).items():

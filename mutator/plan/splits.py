@@ -20,7 +20,6 @@ class Input:
     side: str  # tombstones | master | feed
     layout: str  # a key of ``RowPlan.layouts``
     rank: int = 0  # of the base name within its side; equal names have equal ranks
-    in_ranges: bool = True  # tasks may read byte ranges of it
 
     @property
     def sequence(self) -> int:
@@ -47,10 +46,9 @@ def numbered(
         names = sorted({source.precedence_name for source in sources})
         ranks = {name: rank for rank, name in enumerate(names)}
         for source in sources:
-            rank = ranks[source.precedence_name]
-            layout, in_ranges = shape.layout_of.get(source.path, side), shape.in_ranges.get(source.path, True)
+            rank, layout = ranks[source.precedence_name], shape.layout_of.get(source.path, side)
             # Tasks have the schema in the layout, and need no copy of it for each file, nor its first bytes.
-            made.append(Input(replace(source, file_schema=None, head=b""), side, layout, rank, in_ranges))
+            made.append(Input(replace(source, file_schema=None, head=b""), side, layout, rank))
     return tuple(made)
 
 
@@ -59,7 +57,8 @@ def splits_of(inputs: Sequence[Input], size: int, feed_size: int) -> list[Split]
     made = []
     for index, one in enumerate(inputs):
         source = one.source
-        if one.side == "tombstones" or source.compression or (not one.in_ranges and source.checksum is None):
+        is_whole = not source.format.splittable and source.checksum is None
+        if one.side == "tombstones" or source.compression or is_whole:
             made.append(Split(index, 0, 0, None))
             continue
         # A managed file is split by the chunks of its checksum, so that it can be verified while it is read.

@@ -18,6 +18,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+from mutator.rules.known_formats import BY_TITLE, FORMATS
+
 _BLOCK = 1 << 20
 
 _MAGIC = (
@@ -29,9 +31,7 @@ _MAGIC = (
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"\x04\x22\x4d\x18", "lz4"),
     (b"\xff\x06\x00\x00sNaPpY", "snappy"),
-    (b"PAR1", "Parquet"),
-    (b"ORC", "ORC"),
-    (b"Obj\x01", "Avro"),
+    *((known.magic, known.title) for known in FORMATS.values() if known.magic),
 )
 
 _COMPRESSORS: dict[str, Callable[[], Any]] = {
@@ -79,7 +79,7 @@ def sniff(head: bytes) -> str | None:
             # "BZh" and "ORC" may begin a row of text. bzip2 continues with a digit and pi, ORC with control bytes.
             if name == "bzip2" and not (head[3:4].isdigit() and head[4:7] in (b"1AY", b"\x17rE")):
                 continue
-            if name in ("ORC", "Parquet") and _is_text(head):
+            if name in BY_TITLE and _is_text(head):
                 continue
             return name
     return None

@@ -23,6 +23,7 @@ from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.formats.values.convert import converted
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import comparable
 from tests.support import local_engine
@@ -48,7 +49,7 @@ def run_all(
     rng = random.Random(world.seed)
     for number, rows in enumerate(world.master):
         put(
-            work / "master" / f"m{number}{FILE_FORMATS[formats[0]].suffix}",
+            work / "master" / f"m{number}{FORMATS[formats[0]].suffix}",
             formats[0],
             rows,
             schema_of(world.order, op=False),
@@ -59,7 +60,7 @@ def run_all(
     for run, files in enumerate(world.feeds):
         fed = feed_format or formats[0]
         for stem, rows in files:
-            path = work / f"feed{run}" / f"{stem}{FILE_FORMATS[fed].suffix}"
+            path = work / f"feed{run}" / f"{stem}{FORMATS[fed].suffix}"
             put(path, fed, rows, schema_of(world.order, op=world.op), 2, ",")
         settings_ = world.settings(formats[0], fed) | {"partitioned.by": by_of(world), "key.scope": scope}
         settings_["partition.columns"] = columns
@@ -180,7 +181,7 @@ class Typed:
         fields = {"id": pa.string(), "shop": pa.string(), "at": pa.int64(), "n": pa.int32()} | types
         place.mkdir(exist_ok=True)
         table = pa.Table.from_pylist(rows, pa.schema(list(fields.items())))
-        path = place / f"f{self.number}{FILE_FORMATS[file_format].suffix}"
+        path = place / f"f{self.number}{FORMATS[file_format].suffix}"
         path.write_bytes(file_of(file_format, table))
         return path
 

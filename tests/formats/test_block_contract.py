@@ -25,7 +25,6 @@ from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.row_layout import RowLayout
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
 from mutator.plan.inspect.source import Source
 from mutator.plan.merge_unit import MergeUnit
@@ -38,6 +37,7 @@ from mutator.rules.delimiter import field_delimiter
 from mutator.rules.envelope import DELETE, FileOperation, OpCodeField
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
@@ -482,7 +482,7 @@ def test_the_engine_gets_its_block_type_from_the_plan():
 
 @of_the_source
 def test_the_engine_names_no_format():
-    words = {*BLOCK_TYPES, *FILE_FORMATS, *(file_format.suffix for file_format in FILE_FORMATS.values())}
+    words = {*BLOCK_TYPES, *FORMATS, *(known.suffix for known in FORMATS.values())}
     words -= {"text", ".parquet"}  # common words; "avro" because all side files are Avro, whatever the data is
     found = [
         (name, node.lineno)

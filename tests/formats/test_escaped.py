@@ -17,9 +17,10 @@ from mutator.errors import ConfigError, DataError
 from mutator.formats.content import Window
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect
-from mutator.formats.files.file_formats import FILE_FORMATS, format_of_suffix
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.plan.rows.storable_types import storable_schema
+from mutator.rules.known_formats import FORMATS, format_of_suffix
 from mutator.rules.timestamps import parse_timestamp
 from mutator.rules.typed_values import comparable, plain_decimals
 from mutator.storage.compression import sniff
@@ -224,7 +225,7 @@ def test_byte_order_mark_and_line_ends_of_other_programs():
 
 
 def test_suffix_of_escaped_text_is_that_of_plain_text():
-    assert (FILE_FORMATS["escaped"].suffix, format_of_suffix("a.txt"), format_of_suffix("a.escaped")) == (
+    assert (FORMATS["escaped"].suffix, format_of_suffix("a.txt"), format_of_suffix("a.escaped")) == (
         ".txt",
         None,
         None,
@@ -570,9 +571,9 @@ def test_fields_without_names_get_no_header(tmp_path):
 @pytest.mark.parametrize(
     ("delimiter", "more", "family", "message"),
     [
-        ("::", {}, DataError, "field.delim.regex is ::, and the fields of escaped have one byte between them"),
+        ("::", {}, DataError, "field.delim.regex is ::, and the fields of escaped text have one byte between them"),
         ("x", {}, DataError, "field.delim.regex is x, which occurs in escapes too"),
-        (",", {"header.lines": "2"}, DataError, "header.lines is 2, and escaped has one line with the names"),
+        (",", {"header.lines": "2"}, DataError, "header.lines is 2, and escaped text has one line with the names"),
     ],
 )
 def test_settings_that_escaped_text_does_not_have(delimiter, more, family, message, tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
-from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.rules.known_formats import FORMATS
 from tests.laws.test_partition_laws import STARTS, begin
 from tests.support import local_engine
 from tests.support.changed_rows import changed_rows, counted, replayed, reported, text_row
@@ -128,7 +128,7 @@ def test_changes_of_every_format_replay_to_the_master(file_format, world):
     with scratch() as work:
         delimiter = world.delimiter(file_format, file_format)
         for number, rows in enumerate(world.master):
-            path = work / "master" / f"m{number}{FILE_FORMATS[file_format].suffix}"
+            path = work / "master" / f"m{number}{FORMATS[file_format].suffix}"
             put(path, file_format, rows, schema_of(world.order, op=False), 2, delimiter)
         master, live = work / "master", None
         names = schema_of(world.order, op=False).names
@@ -136,7 +136,7 @@ def test_changes_of_every_format_replay_to_the_master(file_format, world):
             feed = work / f"feed{run}"
             feed.mkdir()
             for stem, rows in files:
-                path = feed / f"{stem}{FILE_FORMATS[file_format].suffix}"
+                path = feed / f"{stem}{FORMATS[file_format].suffix}"
                 put(path, file_format, rows, schema_of(world.order, op=world.op), 2, delimiter)
             if not files and world.full:
                 continue

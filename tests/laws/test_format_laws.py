@@ -20,6 +20,7 @@ from mutator.formats.content import Window
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.typed_values import comparable
 from tests.support import local_engine
 from tests.support.columns_data import read_whole
@@ -55,13 +56,13 @@ def run_all(
     feed_format = feed_format or file_format
     delimiter = world.delimiter(file_format, feed_format)
     for number, rows in enumerate(world.master):
-        path = work / "master" / f"m{number}{FILE_FORMATS[file_format].suffix}"
+        path = work / "master" / f"m{number}{FORMATS[file_format].suffix}"
         put(path, file_format, rows, schema_of(world.order, op=False), rng.randint(1, 3), delimiter)
     master, counts, samples = work / "master", [], []
     for run, files in enumerate(world.feeds):
         feed = work / f"feed{run}"
         for stem, rows in files:
-            path = feed / f"{stem}{FILE_FORMATS[feed_format].suffix}"
+            path = feed / f"{stem}{FORMATS[feed_format].suffix}"
             put(path, feed_format, rows, schema_of(world.order, op=world.op), rng.randint(1, 3), delimiter)
         output = work / f"out{run}"
         speed = {

@@ -7,6 +7,9 @@ from typing import ClassVar
 from mutator.config import forms
 from mutator.config.definitions.setting import ACCEPTED, FIELDS, FORMATS, PARTITIONS, WORKFLOW, Setting, defined
 from mutator.config.forms import one_of
+from mutator.rules import known_formats
+
+_FORMATS = ", ".join(f"`{name}`" for name in known_formats.FORMATS)
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class InputSpec:
         "input.format",
         forms.FORMAT,
         "auto",
-        "[format](formats.md) of the master and the feed: `text`, `csv`, `escaped`, `avro`, `parquet`, `orc`",
+        f"[format](formats.md) of the master and the feed: {_FORMATS}",
     )
     # None: detected in the files.
     master_format: str | None = defined(
@@ -117,7 +120,7 @@ class OutputSpec:
     format: str | None = defined(
         FORMATS,
         "output.format",
-        forms.FORMAT,
+        forms.OUTPUT_FORMAT,
         None,
         "the format of the result",
         unset="the master's",

@@ -26,6 +26,7 @@ from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, order_column, out_of_years, row_bytes
@@ -175,7 +176,7 @@ class ColumnBlockType(SchemaBlockType):
 
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the format."""
-        return FILE_FORMATS[output.format].suffix
+        return FORMATS[output.format].suffix
 
     def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
         """Return a writer to a stream."""

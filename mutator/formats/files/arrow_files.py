@@ -17,9 +17,7 @@ _BYTES = 16 << 20  # of a batch
 class ArrowFiles:
     """The members of ``FileFormat`` that Parquet and ORC share."""
 
-    in_ranges = True
     nested = True
-    typed = True
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:
         """Return the schema in the manifest."""

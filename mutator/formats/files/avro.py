@@ -22,10 +22,7 @@ from mutator.rules.typed_values import convert_leaves
 class AvroFiles:
     """The file format "avro"."""
 
-    suffix = ".avro"
-    in_ranges = True
     nested = True
-    typed = True
     codecs: ClassVar[Mapping[str, str]] = {
         "none": "null",
         "snappy": "snappy",

@@ -35,10 +35,7 @@ _SAMPLE = 64 << 20  # bytes in which a first row must end
 class CsvFiles:
     """The file format "csv"."""
 
-    suffix = ".csv"
-    in_ranges = False  # whether a line end is within quotes depends on all bytes before it
     nested = False
-    typed = False
     codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
     line = "row"
 
@@ -291,8 +288,6 @@ def headerless_schema(count: int, names: Sequence[str]) -> Any:
 class TextFiles(CsvFiles):
     """The file format "text": without quotes, and without NULL."""
 
-    suffix = ".txt"
-    in_ranges = True
     line = "line"
 
     def _lines(self, content: Content) -> tuple[Iterable[bytes], Window]:

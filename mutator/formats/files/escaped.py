@@ -22,6 +22,7 @@ from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.json_text import Escapes, to_json
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, binary
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.schema_evolution import from_text
 
 _SLASH, _HEX, _NULL, _NOTHING = b"\\xN&"
@@ -34,8 +35,8 @@ _DIGITS = np.full(256, 255, np.uint8)
 _DIGITS[list(b"0123456789abcdef")] = range(16)
 _DIGITS[list(b"ABCDEF")] = range(10, 16)
 _IN_SCALARS = b" +-.:@"  # bytes of numbers and times that may be delimiters
-# First bytes of files of other formats, as ``storage.compression`` knows them, as far as they may be text.
-_MAGIC = (b"PAR1", b"ORC", b"Obj\x01", b"BZh", b"PK\x03\x04", b"\x04\x22\x4d\x18")
+# First bytes of files of other formats, and of archives that ``storage.compression`` knows, as far as they may be text.
+_MAGIC = (*(one.magic for one in FORMATS.values() if one.magic), b"BZh", b"PK\x03\x04", b"\x04\x22\x4d\x18")
 
 
 def separates(delimiter: bytes | None) -> bool:

@@ -1,8 +1,8 @@
 """The contract of a file format: how a file's schema is probed, and its rows read and written as Arrow record batches.
 
 A format knows bytes and the file's own types. What its fields mean (key, order value, op code) is decided by the block
-types, see ``formats.blocks.block_type``. To add a format, write a class with the members of ``FileFormat`` and add a
-line to ``file_formats.FILE_FORMATS``; ``orc`` is the shortest example.
+types, see ``formats.blocks.block_type``. To add a format, write a class with the members of ``FileFormat``, and name it
+in ``rules.known_formats.FORMATS`` and ``file_formats.FILE_FORMATS``; ``orc`` is the shortest example.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,10 +78,7 @@ class TableWriter(Protocol):
 class FileFormat(Protocol):
     """One file format. Its methods keep no state, and run on the driver and in tasks alike."""
 
-    suffix: str  # of the files it writes, with the dot
-    in_ranges: bool  # tasks may read parts of a file
     nested: bool  # fields may be lists, maps and structs
-    typed: bool  # False: all fields are text
     codecs: ClassVar[Mapping[str, str]]  # for writing: the user's name -> the library's name
 
     def stored(self, spec: Mapping[str, Any]) -> FileSchema:

@@ -1,4 +1,4 @@
-"""The file formats by name."""
+"""The classes of the file formats by name, the keys of ``rules.known_formats.FORMATS``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def _orc() -> FileFormat:
 FILE_FORMATS: Registry[FileFormat] = Registry(
     {"text": _text, "csv": _csv, "escaped": _escaped, "avro": _avro, "parquet": _parquet, "orc": _orc}
 )
-_SUFFIXES = {"csv", "avro", "parquet", "orc"}  # the suffixes of these formats are their names
 
 
 def codec_of(file_format: str, codec: str | None) -> str | None:
@@ -72,13 +71,3 @@ def codec_of(file_format: str, codec: str | None) -> str | None:
         faults = f"{codec} is not a codec of {file_format}: {', '.join(codecs)}"
         raise error("config", where=setting("output.codec"), faults=faults)
     return None if codec is None else codecs[codec]
-
-
-def format_of_suffix(name: str) -> str | None:
-    """Return the format named by the suffix of an uncompressed file; None for other suffixes.
-
-    >>> format_of_suffix("ups_1.CSV"), format_of_suffix("ups_1")
-    ('csv', None)
-    """
-    suffix = name.lower().rpartition(".")[2]
-    return suffix if suffix in _SUFFIXES else None

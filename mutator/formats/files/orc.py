@@ -22,7 +22,6 @@ _ROW_BITS = 32  # for the number of a row in its stripe
 class OrcFiles(ArrowFiles):
     """The file format "orc"."""
 
-    suffix = ".orc"
     codecs: ClassVar[Mapping[str, str]] = {
         "none": "uncompressed",
         "snappy": "snappy",

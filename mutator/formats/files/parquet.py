@@ -30,7 +30,6 @@ _SAMPLE = 1 << 14  # rows in which repeated values are counted
 class ParquetFiles(ArrowFiles):
     """The file format "parquet"."""
 
-    suffix = ".parquet"
     codecs: ClassVar[Mapping[str, str]] = {name: name for name in ("none", "snappy", "gzip", "zstd", "lz4")}
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:

@@ -16,7 +16,6 @@ from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
 from mutator.formats.files import lines
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
@@ -41,7 +40,7 @@ def position_of(source: Source, offset: int) -> tuple[int | None, str]:
     """
     if source.file_format == "parquet":
         return offset + 1, source.position(offset, 0)
-    if FILE_FORMATS[source.file_format].typed:
+    if source.format.stores_schema:
         return None, source.position(offset, 0)
     mark, before, left = b"\r" if source.ending == lines.CR else b"\n", 0, offset
     for block in FileContent(source.path, source.bytes, source.window(), compression=source.compression).blocks():
@@ -116,12 +115,12 @@ def _rejected(one: Input, row: Reject) -> RejectedRow:
 def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
     """Return whether the fields at the places of the ID of a rejected row have the values of a key.
 
-    A row that is not text is JSON, as rejects have it.
+    A row that is not delimited is JSON, as rejects have it.
     """
     layout = plan.rows.layouts[one.layout]
     if plan.rows.block_type == "text":
         return _are(layout.delimiter.split(row), layout.id_fields, wanted)
-    if FILE_FORMATS[one.source.file_format].typed:
+    if not one.source.format.delimited:
         try:
             values = json.loads(row)
         except ValueError:

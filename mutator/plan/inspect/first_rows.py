@@ -16,7 +16,6 @@ from mutator.dataset.file_content import FileContent
 from mutator.errors import MutatorError, StorageError
 from mutator.formats.content import OtherHeader, unreadable
 from mutator.formats.files import lines
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.lines import numbered_rows
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.source import Source
@@ -181,7 +180,7 @@ def with_first_head(storage: Storage, sources: Sequence[Source]) -> tuple[Source
     """
     found = list(sources)
     for number, source in enumerate(found):
-        if storage.holds and source.bytes and not FILE_FORMATS[source.file_format].typed:
+        if storage.holds and source.bytes and source.format.delimited:
             with suppress(StorageError), storage.open(source.path) as stream:  # the file may be taken over unread
                 found[number] = replace(source, head=head_of(first_bytes(blocks(stream)), source.ending))
             break

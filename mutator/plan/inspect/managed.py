@@ -29,8 +29,7 @@ class PartitionedMaster:
     partitions: Mapping[str, Files]  # by directory
     packs: tuple[FileEntry, ...]  # of filters of keys
     parts: tuple[FileEntry, ...]  # all of its files
-    # form -> layout, and whether tasks may read parts of a file; the plan adds them
-    forms: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
+    forms: Mapping[int, str] = field(default_factory=dict)  # form -> layout; the plan adds them
 
 
 def check_directories(known: State, path: str) -> None:

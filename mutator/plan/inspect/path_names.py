@@ -21,6 +21,7 @@ from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import path_column
 from mutator.plan.inspect.source import Source
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_paths import values_of
 from mutator.rules.schema_evolution import widened
 
@@ -41,7 +42,8 @@ def with_path_fields(
     types |= {} if output is None else {field.name: field.type for field in output.schema}
     found = tuple(_with_fields(source, wanted, types) for source in master)
     _check_values(found)
-    as_text = {name for one in feed if not _is_typed(one) and one.file_schema for name in one.file_schema.schema.names}
+    texts = [one.file_schema.schema for one in feed if one.file_schema and not one.format.stores_schema]
+    as_text = {name for schema in texts for name in schema.names}
     untyped = {name: one.path for one in found for name, _ in one.in_path if name not in types.keys() | as_text}
     for name, path in untyped.items() if feed else ():
         what = f"field {name} has values in the names of directories alone, and no feed file has a type for them"
@@ -81,8 +83,8 @@ def as_dataset(
 
 
 def only_in_paths(sources: Sequence[Source]) -> list[str]:
-    """Return the fields that typed files have in the names of their directories alone."""
-    typed = [one for one in sources if _is_typed(one) and one.file_schema is not None]
+    """Return the fields that files with types have in the names of their directories alone."""
+    typed = [one for one in sources if one.format.stores_schema and one.file_schema is not None]
     names = [
         name
         for one in typed
@@ -96,24 +98,22 @@ def _types(sources: Sequence[Source]) -> dict[str, Any]:
     """Return the types that fit all values of the fields of typed files; without fields that have no values."""
     found = dict[str, Any]()
     for one in sources:
-        for field in one.file_schema.schema if one.file_schema is not None and _is_typed(one) else ():
+        for field in one.file_schema.schema if one.file_schema is not None and one.format.stores_schema else ():
             if not pa.types.is_null(field.type):
                 found[field.name] = widened(found.get(field.name, field.type), field.type) or field.type
     return found
 
 
-def _is_typed(source: Source) -> bool:
-    return FILE_FORMATS[source.file_format].typed
-
-
 def _stored_types(known: State) -> dict[str, Any]:
-    file_format = FILE_FORMATS[known.spec["format"]]
-    return {field.name: field.type for field in file_format.stored(known.spec).schema} if file_format.typed else {}
+    name = known.spec["format"]
+    if not FORMATS[name].stores_schema:
+        return {}
+    return {field.name: field.type for field in FILE_FORMATS[name].stored(known.spec).schema}
 
 
 def _with_fields(source: Source, wanted: Collection[str], types: Mapping[str, Any]) -> Source:
     own = source.file_schema
-    if own is None or not _is_typed(source):
+    if own is None or not source.format.stores_schema:
         return source
     values = tuple(
         (name, text) for name, text in _values(source.path) if name in wanted and name not in own.schema.names

@@ -20,7 +20,6 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import HeaderFault, NotReadable
-from mutator.formats.files import file_formats as registry
 from mutator.formats.files import lines
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
@@ -33,11 +32,11 @@ from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.header_lines import configured_names, header_names
+from mutator.rules.known_formats import BY_TITLE, format_of_suffix
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
 _HEAD, _MAGIC = 4096, 64  # bytes of a file that show whether it is text, and whether it is packed
-_CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, as ``sniff`` names it -> file format
 
 _LONE_CR = re.compile(r"\r(?!\n)")
 _NAME_ALL = (
@@ -71,7 +70,7 @@ def probe_file(
         file_format = "escaped" if field_names else "text"
     sequence = rows.order.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
-    is_delimited = not FILE_FORMATS[file_format].typed
+    is_delimited = source.format.delimited
     if wanted is None and is_delimited and lines.is_binary(head, rows.text.delimiter.literal):
         raise error("binary", path=source.path)
     other = lines.markup(head) if is_delimited and wanted != "text" else None
@@ -90,7 +89,7 @@ def format_of_name(name: str, named: bool) -> str | None:
 
     named: whether fields have names, so that .csv means CSV.
     """
-    promised = registry.format_of_suffix(posixpath.splitext(name)[0] if file_names.compression(name) else name)
+    promised = format_of_suffix(posixpath.splitext(name)[0] if file_names.compression(name) else name)
     return None if promised == "csv" and not named else promised
 
 
@@ -104,7 +103,7 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
     with storage.open(path) as stream:
         head = stream.read(_HEAD)
     promised, content = file_names.compression(name), sniff(head[:_MAGIC])
-    container = _CONTAINERS.get(content or "")
+    container = BY_TITLE.get(content or "")
     if container is not None:
         if wanted not in (None, container):
             what = f"is {content}, not {wanted}"
@@ -124,7 +123,7 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
     if wanted is None and content is not None:
         try:
             head = _first_block(storage, path, content)[:_HEAD]
-            container = _CONTAINERS.get(sniff(head[:_MAGIC]) or "")
+            container = BY_TITLE.get(sniff(head[:_MAGIC]) or "")
         except CorruptStream as fault:
             raise error("damaged", path=path, why=fault) from None
     return content, container, head
@@ -225,7 +224,7 @@ def _probe_schema(
     rows: RowSpec, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
 ) -> Source:
     """Probe a file whose fields have names. first: bytes at the beginning of its uncompressed content, if known."""
-    file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
+    file_format, delimited = source.file_format, source.format.delimited
     dialect, header = Dialect(), False
     if delimited:
         _check_delimited(rows, source)
@@ -235,13 +234,13 @@ def _probe_schema(
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
         dialect = replace(dialect, escape=rows.text.csv_escape)
 
-    ending = lines.LF if delimited else ""
+    ending = "" if source.format.stores_schema else lines.LF
     if file_format == "csv" and b"\n" not in first:
         ending = _csv_line_end(storage, source, dialect)
 
     def read(dialect: Dialect) -> tuple[FileSchema, bytes]:
         with storage.open(source.path) as stream:
-            if not source.bytes and not delimited:
+            if not source.bytes and source.format.stores_schema:
                 raise NotReadable(f"it is empty, but {file_format} files never are")
             content = whole(stream, source.compression)
             if not delimited:
@@ -295,7 +294,7 @@ def _check_delimited(rows: RowSpec, source: Source) -> None:
     """Raise DataError where the delimiter or the number of headers does not suit CSV or escaped text."""
     text, file_format = rows.text, source.file_format
     literal = text.delimiter.literal
-    title = {"csv": "CSV"}.get(file_format, file_format)
+    title = source.format.title
     if literal is None or len(literal) != 1:
         what = (
             f"{setting('field.delim.regex')} is {text.delimiter.text}, and the fields of {title} have one byte "

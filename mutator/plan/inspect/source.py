@@ -9,6 +9,7 @@ from mutator.formats.content import PathValues, Renames, Window, Wrapped
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.rules.known_formats import FORMATS, Format
 
 _Bytes = bytes  # in ``Source``, ``bytes`` is a size
 
@@ -22,7 +23,7 @@ class Source:
     bytes: int
     sequence: int | None = None
     compression: str | None = None
-    file_format: str = "text"  # a key of ``FILE_FORMATS``
+    file_format: str = "text"  # a key of ``FORMATS``
     file_schema: FileSchema | None = None  # None: delimited text without rows
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files
     ending: str = lines.LF
@@ -42,6 +43,11 @@ class Source:
     # Of delimited files: their first lines, uncompressed and whole; only the driver has them
     head: _Bytes = field(default=b"", repr=False, compare=False)
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest
+
+    @property
+    def format(self) -> Format:
+        """What is known of its file format."""
+        return FORMATS[self.file_format]
 
     @property
     def precedence_name(self) -> _Bytes:
@@ -73,7 +79,7 @@ class Source:
     @property
     def is_packed(self) -> bool:
         """Return whether its rows take far more memory than its bytes: it is compressed, or its fields have types."""
-        return self.compression is not None or FILE_FORMATS[self.file_format].typed
+        return self.compression is not None or self.format.stores_schema
 
     def window(self, start: int = 0, end: int | None = None) -> Window:
         """Return the window of the rows that begin in [start, end). end: None for the end of the content."""

@@ -17,7 +17,6 @@ from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.formats.files.file_format import FileSchema
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
 from mutator.plan.inspect.envelopes import unwrapped
@@ -39,6 +38,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
 from mutator.rules.file_sequences import recorded
+from mutator.rules.known_formats import FORMATS
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
 _MERGE_APART = {"feed": "merge them in a run of their own", "master": "merge them as a feed"}
@@ -309,7 +309,7 @@ def _check_formats(side: str, sources: Iterable[Source], merged: Sequence[str] =
     elif others:
         what += f"; {others} {'is' if len(odd) == 2 else 'are'} not {usual} either"
     cure = f"remove the files that do not belong, or set {side}.format"
-    if any(FILE_FORMATS[name].typed for name in by_format):  # no setting makes them readable as another format
+    if not all(FORMATS[name].delimited for name in by_format):  # no setting makes them readable as another format
         cure = "remove the files that do not belong, or " + _MERGE_APART[side]
     raise error("format", path=odd[0].path, what=what, cure=cure)
 

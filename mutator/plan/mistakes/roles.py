@@ -15,7 +15,6 @@ from mutator.dataset import manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.errors.parts import MASTER, argument, place, setting
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.scalar_text import exact_text
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.first_rows import FILES, first_batch
@@ -173,8 +172,7 @@ def check_partition_directories(key: KeySpec, inputs: InputSpec, survey: Survey)
         if batch is None:
             continue
         columns = [batch.column(name) for name in names]
-        typed = FILE_FORMATS[source.file_format].typed
-        own = [fields[place] for place in compared]
+        own, typed = [fields[place] for place in compared], source.format.stores_schema
         found = partition_rows(own, [exact_text(one) if typed else one.cast(pa.large_binary()) for one in columns])
         for code in found.codes.tolist():
             if code >= 0 and _plain(values_of(found.names[code])) != _plain([values[place] for place in compared]):

@@ -12,7 +12,6 @@ from pyarrow import types
 from mutator.config.settings import OpSpec, RowSpec, TextSpec
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.delete_files import may_have_ids_alone
 from mutator.plan.inspect.first_rows import FILES, first_batch
@@ -90,7 +89,7 @@ def typed_texts(sources: Sequence[Source], fields: Sequence[str | int]) -> Itera
     """Yield the first rows of tables and typed files in which all of some fields are text; NULL is empty."""
     for source in sources[:FILES]:
         schema = None if source.file_schema is None else source.file_schema.schema
-        if schema is None or not FILE_FORMATS[source.file_format].typed or len({*schema.names}) < len(schema):
+        if schema is None or not source.format.stores_schema or len({*schema.names}) < len(schema):
             continue  # the plan refuses a name twice
         at = [schema.get_field_index(one) if isinstance(one, str) else one for one in fields]
         if not all(0 <= one < len(schema) and _is_text(schema.field(one).type) for one in at):
@@ -116,14 +115,14 @@ def _sampled_master(survey: Survey) -> list[Source]:
 
 def _read(text: TextSpec, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
     """Return the first lines, header lines and rows of a file."""
-    file_format, data = source.file_format, source.head
-    if not data or FILE_FORMATS[file_format].typed:
+    data = source.head
+    if not data or not source.format.delimited:
         return (), (), ()
     found = [(at, line) for at, line in lines.rows([data], source.ending) if line]
     if source.bom:
         found = [(at, line.removeprefix(lines.UTF8_BOM) if at == 0 else line) for at, line in found]
     stored = tuple(line for _, line in found[:_ROWS] if line)
-    if file_format != "text":
+    if source.file_format != "text":
         return stored, *_rows_of_schema(source, _Head(data, source.window()))
     split = text.delimiter.split
     header = tuple(tuple(split(line)) for at, line in found if line and at < source.header_end)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.formats.files.file_formats import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.dialects import ProposedDialect, name_of
@@ -16,19 +14,13 @@ from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import USUAL
 from mutator.rules.facts import plain_text
 from mutator.rules.header_lines import utf8
+from mutator.rules.known_formats import FORMATS
+from mutator.rules.known_formats import format_of_suffix as format_of
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
 ESCAPE = "csv.escape"
 FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
 CONTROL_SUFFIX = "feed.control.suffix"
-_TITLES = {
-    "csv": "CSV",
-    "avro": "Avro",
-    "parquet": "Parquet",
-    "orc": "ORC",
-    "escaped": "escaped text",
-    "text": "delimited text",
-}
 _RAGGED = 0.25  # of the rows
 _FEW = 0.05  # of the rows, which may be damaged
 
@@ -60,7 +52,7 @@ def title(side: Side, *, csv: bool) -> str:
     """Return the format of the files of a side, for messages; "" without files. csv: delimited files are CSV."""
     delimited = side.file_format or ("csv" if csv else "text")
     formats = {delimited if source.file_format == "text" else source.file_format for source in side.sources}
-    return ", ".join(sorted(_TITLES.get(name, name) for name in formats))
+    return ", ".join(sorted(FORMATS[name].title for name in formats))
 
 
 def _delimited(given: GivenInputs, dialect: ProposedDialect, file_format: str | None) -> FileForms:
@@ -72,7 +64,7 @@ def _delimited(given: GivenInputs, dialect: ProposedDialect, file_format: str | 
         if names is not None or widths
     ]
     if not with_rows:
-        return FileForms((), named=any(FILE_FORMATS[source.file_format].typed for source in given.sources))
+        return FileForms((), named=not all(source.format.delimited for source in given.sources))
     named_files = [path for path, names, _ in with_rows if names is not None]
     nameless = [path for path, names, _ in with_rows if names is None]
     if named_files and nameless:
@@ -132,7 +124,7 @@ def _is_named_once(names: tuple[bytes, ...] | None) -> bool:
 
 
 def _has_names(source: Source) -> bool:
-    return FILE_FORMATS[source.file_format].typed or (source.file_schema is not None and source.file_schema.named)
+    return source.file_schema is not None and source.file_schema.named
 
 
 def _bare(path: str) -> str:

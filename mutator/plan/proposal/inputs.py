@@ -15,7 +15,6 @@ from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files import lines
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.control_files import set_apart
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
@@ -28,6 +27,7 @@ from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.facts import plain_text
 from mutator.rules.file_names import is_data_file
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.typed_values import column_order_type
 from mutator.storage import Entry, absolute, located, storage_for
 
@@ -93,7 +93,7 @@ def find_inputs(
     heads, paths = [], []
     for name, side in (("master", master_side), ("feed", feed_side)):
         for source in side.sources if side is not None else ():
-            if FILE_FORMATS[source.file_format].typed or (name == "master" and known is not None):
+            if not source.format.delimited or (name == "master" and known is not None):
                 continue
             heads.append(Head(name, source.name, _lines(source)))
             paths.append(source.path)
@@ -145,7 +145,7 @@ def _stems(path: str) -> Iterator[str]:
 
 
 def _side(rows: RowSpec, given: str, path: str, entries: Sequence[Entry], wanted: str | None) -> Side:
-    delimited = wanted if wanted is not None and not FILE_FORMATS[wanted].typed else None
+    delimited = wanted if wanted is not None and FORMATS[wanted].delimited else None
     # Delimited files of any format are lines until their delimiter is known.
     wanted = wanted if delimited is None else "text"
     entries = sorted(entries, key=lambda entry: (os.fsencode(entry.name), os.fsencode(entry.path)))
@@ -240,7 +240,7 @@ def _tables(
     unchecked = replace(rows, text=replace(rows.text, header_check=False))
     for source in sources:
         names = headers.get(source.path)
-        if source.part is None and not FILE_FORMATS[source.file_format].typed:
+        if source.part is None and source.format.delimited:
             entry = Entry(source.path, source.name, source.bytes, "file")
             how = unchecked if names is None else rows
             source = probe_file(how, storage_for(source.path), entry, wanted, named=named)
@@ -259,7 +259,7 @@ def _table(
     source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, directory: str, renamed: Mapping[str, str]
 ) -> SampleTable:
     types: dict[str, Any] = {}
-    if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
+    if source.file_schema is not None and source.format.stores_schema:
         fields = source.file_schema.schema
         types = {renamed.get(one.name, one.name): column_order_type(one.type, "string") for one in fields}
     columns = {renamed.get(name, name): list(values) for name, values in rows.columns.items()}

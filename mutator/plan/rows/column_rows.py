@@ -13,7 +13,6 @@ from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.file_format import Dialect, stored_dialect
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -57,7 +56,6 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,
-        in_ranges={source.path: FILE_FORMATS[source.file_format].in_ranges for _, source in run.sources},
         carries=same,
         whole=True,
         partitioning=rows.partitioning,

@@ -8,7 +8,7 @@ from mutator.dataset.partition_index import IN_PATH, SPEC, earlier_forms, form_o
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import setting
-from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_fields import PartitionField, text_of
 
 
@@ -62,7 +62,7 @@ def with_fields_in_path(
     typed = _typed_forms(known.spec) if known is not None and known.is_partitioned else []
     if columns is None and typed:
         columns = "path" if IN_PATH in typed[0] else "file"
-    if columns == "file" or not FILE_FORMATS[output].typed:
+    if columns == "file" or not FORMATS[output].stores_schema:
         return one
     in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
     if in_path and set(names) <= set(in_path):
@@ -78,14 +78,14 @@ def fields_move(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
     Then all of its files change, so that other programs find the same fields in each.
     """
-    is_typed = FILE_FORMATS[spec["format"]].typed
-    return is_typed and any(form.get(IN_PATH) != spec.get(IN_PATH) for form in _typed_forms(known))
+    may_lack = FORMATS[spec["format"]].stores_schema
+    return may_lack and any(form.get(IN_PATH) != spec.get(IN_PATH) for form in _typed_forms(known))
 
 
 def _typed_forms(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the forms of a specification in which partition fields may be in the path alone, the present one first."""
     forms = (form_of(spec), *earlier_forms(spec).values())
-    return [form for form in forms if FILE_FORMATS[form["format"]].typed]
+    return [form for form in forms if FORMATS[form["format"]].stores_schema]
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:

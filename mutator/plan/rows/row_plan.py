@@ -21,7 +21,6 @@ class RowPlan:
     spec: dict[str, Any]  # for the manifest
     order_type: str
     layout_of: Mapping[str, str] = field(default_factory=dict)  # path -> layout, if not its side's
-    in_ranges: Mapping[str, bool] = field(default_factory=dict)  # path -> False if a task must read the whole file
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split
     partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too

@@ -43,6 +43,7 @@ from mutator.plan.rows.run_fields import (
     with_stored_defaults,
 )
 from mutator.rules import schema_evolution as schemas
+from mutator.rules.known_formats import FORMATS
 from mutator.rules.schema_evolution import SchemaVersion
 
 
@@ -117,7 +118,7 @@ def _warnings_on_fields(
 def _notes_on_ids(rows: RowSpec, survey: Survey) -> tuple[str, ...]:
     """Return a note on delete files without a header whose rows have the ID alone, as ``probe`` has named them."""
     names = rows.text.names or survey.field_names
-    headless = [source for source in survey.feed if not (FILE_FORMATS[source.file_format].typed or source.header_end)]
+    headless = [source for source in survey.feed if source.format.delimited and not source.header_end]
     return notes_on_ids(rows.key, [source for source in headless if has_ids_alone(rows, source, len(names))], names)
 
 
@@ -126,14 +127,15 @@ def _output_format(rows: RowSpec, output: OutputSpec, survey: Survey) -> str:
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
     found = output.format or before or first
-    if found == "text":
-        raise error("config", where=setting("output.format"), faults=_cure_for_text(rows, survey))
+    if found == "text" or not FORMATS[found].suffix:
+        raise error("config", where=setting("output.format"), faults=_cure_for(found, rows, survey))
     return str(found)
 
 
-def _cure_for_text(rows: RowSpec, survey: Survey) -> str:
-    """Return why text cannot be written, and all that the user has to set."""
-    formats = "csv, escaped, avro, parquet or orc"
+def _cure_for(file_format: str, rows: RowSpec, survey: Survey) -> str:
+    """Return why a format cannot be written, and all that the user has to set."""
+    *others, last = (name for name, known in FORMATS.items() if known.suffix and name != "text")
+    formats = f"{', '.join(others)} or {last}"
     unnamed = [source.name for source in (*survey.master, *survey.feed) if source.file_format == "text"]
     cure = f"set {setting('output.format')} to {formats}"
     if unnamed and not rows.text.names:
@@ -143,7 +145,8 @@ def _cure_for_text(rows: RowSpec, survey: Survey) -> str:
         if named_csv is not None:
             cure += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
             cure += " and give fields by ordinal" if rows.called else ""
-    return f"text cannot store what other formats can; {cure}"
+    why = "cannot store what other formats can" if FORMATS[file_format].suffix else "is only read"
+    return f"{file_format} {why}; {cure}"
 
 
 def _dialect(text: TextSpec, survey: Survey, codec: str | None) -> Dialect:
@@ -152,7 +155,7 @@ def _dialect(text: TextSpec, survey: Survey, codec: str | None) -> Dialect:
     )
     delimiter = text.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
-        delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
+        delimited = [one.path for one in (*survey.master, *survey.feed) if one.format.delimited]
         if delimited:
             what = (
                 f"{setting('field.delim.regex')} is {text.delimiter.text}, and fields with names need a "

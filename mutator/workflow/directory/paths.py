@@ -26,13 +26,13 @@ from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.parts import PATH, Writers, place, plain, said
-from mutator.formats.files.file_formats import format_of_suffix
 from mutator.rules.file_names import in_directory
+from mutator.rules.known_formats import FORMATS, format_of_suffix
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
 FAILED = "failed"  # made when it is needed
-_GUARD, _TYPED = "not-one-dataset", {"avro", "orc", "parquet"}
+_GUARD = "not-one-dataset"
 _UNMOVED: Mapping[str, str] = MappingProxyType({})
 _WHY = (
     b"This directory is the base of a mutator workflow, so its files are not one dataset. "
@@ -109,8 +109,9 @@ class Base:
         Beside the records there are feed files, backups and changed rows. A file at the root that no program can read
         makes these programs fail; it has the ending of the data files.
         """
-        for suffix in {format_of_suffix(name) for name in names} & _TYPED:
-            path = self.at(f"{_GUARD}.{suffix}")
+        found = {format_of_suffix(name) for name in names}
+        for suffix in (one.suffix for name, one in FORMATS.items() if one.stores_schema and name in found):
+            path = self.at(f"{_GUARD}{suffix}")
             if self.storage.stat(path) is None:
                 with suppressed("storage.exists"), self.storage.create_new(path) as stream:
                     stream.write(_WHY)

@@ -73,7 +73,7 @@ def read_chunks(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
 
 def shown_by(source: Source) -> Callable[[Any], list[bytes]]:
     """Return the function that shows rows of a feed file as its rejects have them."""
-    if not FILE_FORMATS[source.file_format].typed:
+    if not source.format.stores_schema:
         return lambda rows: pc.binary_slice(rows, 0, -1).to_pylist()
     if source.file_format != "avro":
         return lambda rows: shown_rows(pa.RecordBatch.from_struct_array(rows))
@@ -110,7 +110,7 @@ def _row_batches(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
         assert source.file_schema is not None
         schema, dialect = source.file_schema.schema, source.dialect
     names = [None if position is None else schema.field(position).name for position in file.positions]
-    is_columnar = file_format.typed and source.file_format != "avro"
+    is_columnar = source.format.stores_schema and source.file_format != "avro"
     wanted = schema.names if is_columnar else list(dict.fromkeys(filter(None, names)))
     for found in file_format.read(content, schema, wanted, dialect):
         if is_columnar:
@@ -343,6 +343,6 @@ def _check_type(source: Source, name: Any, data_type: Any) -> None:
     types = pa.types
     odd = types.is_nested(data_type) or types.is_dictionary(data_type)
     odd = odd or types.is_null(data_type) or types.is_duration(data_type)
-    if FILE_FORMATS[source.file_format].typed and odd:
+    if odd:
         what = f"is {data_type}, which cannot determine a partition"
         raise error("schema.field", path=source.path, field=name, what=what)

@@ -211,7 +211,7 @@ class _Compressed:
 
 def _output_of(source: Source) -> _Output:
     """Return how files with rows of a feed file are written: as that file is."""
-    if not FILE_FORMATS[source.file_format].typed:
+    if not source.format.stores_schema:
         return _Output("text", None, header_of(source))
     with FileContent(source.path, source.bytes, compression=source.compression).file() as stream:
         if source.file_format == "avro":
