@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mutator.config.settings import LimitSpec, OperationSpec
 from mutator.errors import error
+from mutator.errors.parts import place
 from mutator.plan.inspect.first_rows import has_rows
 from mutator.plan.inspect.source import Source
 
@@ -27,4 +28,4 @@ def operation_notes(operation: OperationSpec, feed: Sequence[Source]) -> Iterato
 def check_operation(operation: OperationSpec, limits: LimitSpec, feed: Sequence[Source], paths: Sequence[str]) -> None:
     """Raise DataError where there are no feed files to replace everything. paths: where they should be."""
     if operation.name == "insert_overwrite_table" and not feed and not limits.allow_empty_feed:
-        raise error("overwrite.empty", path=", ".join(paths))
+        raise error("overwrite.empty", path=", ".join(map(place, paths)))

@@ -15,6 +15,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.errors.parts import place
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
@@ -284,7 +285,7 @@ def _check_feed(rows: RowSpec, operation: OperationSpec, limits: LimitSpec, surv
     check_operation(operation, limits, survey.feed, survey.feed_paths)
     if operation.full:
         if not survey.feed:
-            raise error("feed.empty", path=", ".join(survey.feed_paths))
+            raise error("feed.empty", path=", ".join(map(place, survey.feed_paths)))
         sequences = {source.sequence for source in survey.feed}
         if len(sequences) > 1:
             shown = ", ".join(sorted("none" if number is None else str(number) for number in sequences))

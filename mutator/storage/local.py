@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.parts import place
 from mutator.storage import local_directories
 from mutator.storage.contract import Entry, Storage
 from mutator.storage.local_directories import NO_LINKS, exchange, link_new, rename_noreplace
@@ -251,7 +252,7 @@ class LocalStorage(Storage):
             above = os.path.dirname(above)
         code = errno.EACCES if os.path.isdir(above) else errno.ENOTDIR
         if code == errno.ENOTDIR or not os.access(above, os.W_OK | os.X_OK):
-            raise _storage_error(path, OSError(code, f"{os.strerror(code)}: {above}"))
+            raise _storage_error(path, OSError(code, f"{os.strerror(code)}: {place(above)}"))
 
     def hold(self, path: str) -> object | None:
         """Lock a directory for as long as the returned object lives; None if another process has locked it."""

@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mutator
@@ -33,6 +36,7 @@ from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
 from tests.support.versioned import left_of
+from tests.table.test_several_writers import at_phase
 
 SETTINGS = {
     "id.field.ordinals": "0",
@@ -315,6 +319,44 @@ def test_a_table_sets_rejects_aside(model: Any, tmp_path: Path) -> None:
         "at1": None,
         "at2": None,
     }
+
+
+@REJECTING
+def test_a_table_that_is_outrun_sets_aside_what_is_late_now(model: Any, tmp_path: Path) -> None:
+    applied(tmp_path, [])
+    table = str(tmp_path / "table")
+    for name, order in (("faster", 9), ("slower", 5)):
+        (tmp_path / f"{name}.csv").write_text(f"id,at,op,first,second,at1,at2\na,{order},U,x,y,,\nb,{order},U,x,y,,\n")
+    settings = {"reject_policy": "quarantine", "max_reject_fraction": "1"}
+
+    with at_phase("commit", lambda: Table(table).apply(str(tmp_path / "faster.csv"))):
+        report = Table(table).apply(str(tmp_path / "slower.csv"), **settings)
+
+    assert (report.counts["feed rejected"], report.counts["feed updated"]) == (2, 0)
+    (path,) = (tmp_path / "table" / "_mutator" / "rejected").iterdir()
+    found = [(one["file"], one["offset"], one["reason"]) for one in parsed_rows(path.read_bytes())]
+    assert found == [(str(tmp_path / "slower.csv"), offset, LATE) for offset in (30, 42)]
+
+
+@REJECTING
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_rejects_of_typed_files_are_json(model: Any, engine: str, form: str, tmp_path: Path) -> None:
+    row = {"id": "a", "at": 5, "name": "é"}
+    for name, order in (("before", 5), ("after", 3)):
+        if form == "parquet":
+            pq.write_table(pa.Table.from_pylist([row | {"at": order}]), tmp_path / f"{name}.parquet")
+            continue
+        fields = [{"name": one, "type": "long" if one == "at" else "string"} for one in row]
+        with (tmp_path / f"{name}.avro").open("wb") as stream:
+            fastavro.writer(stream, {"type": "record", "name": "r", "fields": fields}, [row | {"at": order}])
+    places = {"master": str(tmp_path / f"before.{form}"), "feed": str(tmp_path / f"after.{form}")}
+    settings = {"key": "id", "order_by": "at", "reject.policy": "quarantine", **NO_LIMITS}
+
+    report = local_engine.mutate(settings, **places, output=str(tmp_path / "out"), engine=engine)
+
+    (one,) = parsed_rows(Path(report.rejected_file).read_bytes())
+    assert (one["reason"], json.loads(one["row"])) == (LATE, row | {"at": 3})
 
 
 @pytest.mark.parametrize("model", ["beside", "rejecting"], indirect=True)

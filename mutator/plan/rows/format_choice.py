@@ -6,7 +6,7 @@ The modules of rows with a schema load Avro and all file formats, so only runs t
 from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
-from mutator.errors.display import without_secrets
+from mutator.errors.parts import place
 from mutator.plan.inspect.envelopes import unwraps
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
@@ -29,7 +29,7 @@ def _check_files(rows: RowSpec, output: OutputSpec, survey: Survey) -> None:
     if survey.feed or survey.master or survey.state is not None or survey.output_schema is not None:
         return
     if not rows.text.names and (rows.called or output.format not in (None, "text")):
-        raise error("feed.none", path=", ".join(map(without_secrets, survey.feed_paths)))
+        raise error("feed.none", path=", ".join(map(place, survey.feed_paths)))
 
 
 def stored_row_plan(known: State) -> RowPlan:

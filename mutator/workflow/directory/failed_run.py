@@ -14,7 +14,7 @@ from mutator.dataset import checksummed_json
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.exceptions import BUSY
-from mutator.errors.parts import paths_in, plain
+from mutator.errors.parts import paths_in
 from mutator.rules.file_names import base_name
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base, open_base
@@ -93,7 +93,7 @@ def _needs_somebody(fault: MutatorError) -> bool:
 
 
 def _note(base: Base, run: str, kind: str, message: str, claimed: Sequence[str]) -> None:
-    text = one_line(_LINE_END.sub(" ", without_secrets(plain(message))))
+    text = one_line(_LINE_END.sub(" ", without_secrets(base.said(message))))
     found = set(map(base_name, paths_in(message)))
     feed = [name for name in claimed if one_line(name) in found] or list(claimed)
     text = text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
