@@ -74,7 +74,7 @@ def decided(step, one, kind, order):
     """Check what was decided of a record or tombstone; return its kind and order value afterwards."""
     mutations = [outcome.mutation for outcome in one.outcomes]
     if not mutations:
-        return ("tombstone" if step.feed.full and kind == "record" else kind), order
+        return ("tombstone" if step.feed.register.full and kind == "record" else kind), order
     winner = max(mutations, key=place_of)
     is_late = kind != "nothing" and order > winner.order
     for outcome in one.outcomes:
