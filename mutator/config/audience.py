@@ -33,7 +33,7 @@ class Audience:
 
     names: published name of a setting to the one that the user gave. python: all others are arguments. merged: what a
     run merges into, if not the master. hides: values of rows; of the text of another program or a task, all that it
-    quotes. paths: returns a path as they know it.
+    quotes. paths: rewrites a path for this reader.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

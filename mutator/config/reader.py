@@ -97,7 +97,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     read = _Reader({**_decided(given), **given}, None if version is None else int(version))
     config = _config(read)
     if read.version is not None and read.version > newest_defaults():
-        read.faults.append(f"{DEFAULTS}: {version} is of a newer release of mutator; use that one")
+        read.faults.append(f"{DEFAULTS}: {version} is of a newer release of mutator; use that release")
     for key in (*given, *empty):
         if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
             read.faults.append(

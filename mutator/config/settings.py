@@ -69,6 +69,6 @@ class Config:
     given: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def read_by(self, audience: Audience) -> "Config":
-        """Return the configuration with the audience of its messages, which may not see what reports may not show."""
+        """Return the configuration with an audience, from which its messages hide the values that reports hide."""
         audience = replace(audience, hides=not self.wording.report_fields.all)
         return replace(self, wording=replace(self.wording, audience=audience))

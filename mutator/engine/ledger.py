@@ -62,7 +62,7 @@ def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Ite
 
 
 def with_rejects(plan: Reading, staging: str | None, receipts: Receipts) -> Receipts:
-    """Return receipts whose ledger also has the rows that the register rejected: these follow those of reading.
+    """Return receipts whose ledger also has the rows that the register rejected, after those that the readers rejected.
 
     The driver writes the file again: merges reject while the ledger is written.
     """

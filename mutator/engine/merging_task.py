@@ -1,4 +1,4 @@
-"""A task that merges, of either engine, of a partitioned master or of a table: what it is given, and its receipt."""
+"""The inputs and the receipt of a task that merges, in either engine, for masters and tables."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PathValues = tuple[tuple[str, str | None], ...]
 
 
 class Wrapped(NamedTuple):
-    """Why the rows of a file are not rows of records yet."""
+    """The envelope that the rows of a file are still in."""
 
     envelope: Envelope  # makes them so
     schema: Any  # pa.Schema of the file itself

@@ -1,4 +1,4 @@
-"""Choose the register of a run; a merge and an explanation of it ask here."""
+"""Choose the register of a run, for merges and for explain."""
 
 from mutator.config.settings import Config
 from mutator.plan.rows.row_plan import RowPlan

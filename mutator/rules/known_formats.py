@@ -18,7 +18,7 @@ class Format(NamedTuple):
     endings: tuple[str, ...] = ()  # of names that announce it
     magic: bytes = b""  # the first bytes of its files
     delimited: bool = False  # rows are lines, with delimiters between their fields
-    stores_schema: bool = False  # a file has the names and types of its fields, so none is empty; others are lines
+    stores_schema: bool = False  # files name and type their fields, so none has 0 bytes; other files are lines
     splittable: bool = True  # tasks may read parts of a file
 
 

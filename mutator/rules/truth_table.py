@@ -19,8 +19,8 @@ class Decision(NamedTuple):
     result: str  # keep | touch | write | bury | bury record | keep tombstone | touch tombstone | drop
     winner: str | None  # outcome of the winning mutation
     master: str | None  # outcome of the master's record
-    # Of a winner that is "rejected": why, for people. It changes nothing, whatever others write since: its result is
-    # keep, keep tombstone, or drop where there was nothing.
+    # Of a winner that is "rejected": why, for people. It changes nothing, whatever other writers have done since: its
+    # result is keep, keep tombstone, or drop where there was nothing.
     reason: str = ""
 
 

@@ -130,7 +130,7 @@ class Storage(Protocol):
         return path
 
     def with_suffix(self, path: str, suffix: str) -> str:
-        """Return the path of the file whose name is that of a path with a suffix."""
+        """Return a path with a suffix added to the name of its file."""
         return path + suffix
 
     @abstractmethod

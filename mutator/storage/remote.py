@@ -38,7 +38,7 @@ class RemoteStorage(Storage):
     renames = False
 
     def with_suffix(self, path: str, suffix: str) -> str:
-        """Return the path of the file whose name has the suffix, too; the query of a web address stays at its end."""
+        """Return a path with a suffix added to the name of its file; the query of a web address stays at its end."""
         if not path.startswith(("http://", "https://")):
             return path + suffix
         address, mark, query = path.partition("?")

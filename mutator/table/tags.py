@@ -99,7 +99,7 @@ def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], Commit]) -
 
 @dataclass(frozen=True)
 class TagReport(PrintedReport):
-    """The tag that a version has, or has no more."""
+    """The setting or the removal of a tag."""
 
     table: str
     version: int

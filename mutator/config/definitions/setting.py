@@ -30,8 +30,8 @@ REFERENCE = (RECORDS, DELETES, FIELDS, FORMATS, PARTITIONS, ACCEPTED, WORKFLOW, 
 class Setting(NamedTuple):
     """A setting. default: as text, or None if it is unset by default; then `unset` says in words what applies.
 
-    decides: even if its section does not. earlier: the defaults that it had before, each by the last version of the
-    defaults that has it. If you change the default of a setting that decides, add the old one here, by the number that
+    decides: even if its section does not. earlier: its old defaults, keyed by the last version of the defaults
+    that had them. If you change the default of a setting that decides, add the old one here, by the number that
     ``newest_defaults`` returns now: earlier runs are explained with it.
     """
 

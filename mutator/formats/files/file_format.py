@@ -15,7 +15,7 @@ from mutator.rules.byte_columns import ByteColumn, Ints
 
 @dataclass(frozen=True)
 class Dialect:
-    """Settings that are the same for all files of a format in a run, and cannot be read from the files."""
+    """How a file of text writes its fields: as the settings say it, or the manifest of its dataset."""
 
     delimiter: bytes = b","  # one byte
     null: bytes = b""  # the text that means NULL where it is not quoted

@@ -29,8 +29,8 @@ def read_rows(
 ) -> Iterator[RowBatch]:
     """Yield the rows of the content's window as ``FileFormat.read`` does, with the fields that are in its path.
 
-    Every reader of records comes here, so here the envelope of a file makes its rows those of records. schema: the
-    pa.Schema of these, with the fields in the path. Raises NotReadable.
+    Merges, guards and explain read here, and here the envelope of a file turns its rows into those of records. schema:
+    the pa.Schema of these, with the fields in the path. Raises NotReadable.
     """
     values, read = dict(content.window.in_path), FILE_FORMATS[file_format].read
     if content.window.wrapped is not None:

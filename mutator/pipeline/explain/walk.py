@@ -51,7 +51,7 @@ class _Walk:
         self._note(f"what the {'table' if place.kind == 'table' else 'master'} holds now", self._why_now)
         commits = place.commits()
         given, why_given = place.given(commits)
-        horizons = [None, *map(place.horizon, commits)]  # each run meets that of the one before
+        horizons = [None, *map(place.horizon, commits)]  # each run meets the horizon of the run before
         found = map(self._run, commits, horizons)
         runs = [run for run in found if run is not None]
         steps = steps_of(

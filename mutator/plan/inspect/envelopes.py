@@ -16,7 +16,7 @@ from mutator.rules.envelopes import ENVELOPES
 
 
 def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
-    """Return the envelope of rows of the feed. field: of the op code; None: none. source: their file, if it matters."""
+    """Return the envelope of rows of the feed. field: of the op code, None without one. source: their file."""
     if field is None:
         return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
     return ENVELOPES[ops.envelope].made(
@@ -44,6 +44,7 @@ def unwrapped(ops: OpSpec, source: Source) -> Source:
     try:
         schema = envelope.record_schema(own.schema)
     except ValueError as fault:
-        cure = f"have the feed delivered as {setting(f'{ENVELOPES[ops.envelope].setting}={ops.envelope}')} says"
+        chosen = setting(f"{ENVELOPES[ops.envelope].setting}={ops.envelope}")
+        cure = f"deliver the feed in the form that {chosen} expects"
         raise error("format", path=source.path, what=fault, cure=cure) from None
     return replace(source, file_schema=replace(own, schema=schema, native=None), wrapped=Wrapped(envelope, own.schema))

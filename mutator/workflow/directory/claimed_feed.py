@@ -135,12 +135,12 @@ class ClaimedFeed:
 
     @property
     def archived(self) -> Mapping[str, str]:
-        """The directory that has them, to the one that has those that are merged after the run."""
+        """Where the run moves its directory of claimed files if it commits: old path to new path."""
         return {self.base.at("working", self.run): self.base.at("archive", self.run)}
 
     @property
     def put_back(self) -> Mapping[str, str]:
-        """The directory that has them, to the one that has them if the run does not commit."""
+        """Where the run moves its directory of claimed files if it does not commit: old path to new path."""
         return {self.base.at("working", self.run): self.base.at("incr")}
 
     @property

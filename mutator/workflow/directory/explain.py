@@ -84,7 +84,7 @@ class _Base(ExplainedPlace):
         return (None, None) if path is None else self._read_held(path)
 
     def horizon(self, version: Commit) -> str | None:
-        """Return that of its manifest, if it is still there."""
+        """Return the horizon in the manifest of a version, None if the manifest is gone."""
         path = self._datasets.get(version.dataset or "")
         try:
             known = None if path is None else self._manifest(path)

@@ -85,7 +85,7 @@ class Base:
         return self.at("output", f"{run}.{uuid.uuid4().hex[:12]}")
 
     def shown(self, path: str, moved: Mapping[str, str] = _UNMOVED) -> str:
-        """Return a path of this base as the caller spelled it. moved: directories to those that have their files."""
+        """Return a path of this base as the caller spelled it. moved: each old directory, to the present one."""
         for old, new in moved.items():
             path = in_directory(path, old, new)
         return in_directory(path, self.path, self.given) if self.given else path
