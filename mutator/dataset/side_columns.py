@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.dataset.checksum import difference
+from mutator.errors.parts import place
 from mutator.formats.content import NotReadable
 from mutator.rules.order_columns import SEQUENCE
 from mutator.rules.order_values import NO_SEQUENCE
@@ -79,7 +80,7 @@ def verified_sides(path: str, checksum: str, wanted: Sequence[Any], chunk: int |
                 return read_sides(stream, wanted, chunk)
         except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
             why = f"it cannot be read: {fault}"
-    raise NotReadable(f"{path}, with the sequences of its rows: {why}")
+    raise NotReadable(f"{place(path)}, with the sequences of its rows: {why}")
 
 
 def tombstone_schema(width: int) -> Any:

@@ -29,6 +29,7 @@ from mutator.engine.receipts import (
 from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text
+from mutator.errors.parts import place
 from mutator.pipeline.feed_rows import FileRows, feed_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
@@ -183,7 +184,7 @@ def _check_splits(plan: Reading, ledger: LedgerReceipt, splits: Splits, carried:
         raise error("sums", problems=f"rejected rows sent: {shipped:,}, rejected rows met: {ledger.rejected:,}")
     lost = [split for split in plan.splits if (split.input, split.number) not in splits and split.input not in carried]
     if lost:
-        path = plan.inputs[lost[0].input].source.path
+        path = place(plan.inputs[lost[0].input].source.path)
         raise error("sums", problems=f"{counted(len(lost), 'byte range')} without a receipt, one of {path}")
 
 

@@ -64,10 +64,11 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         layout, width = plan.rows.layouts[file.layout], file.source.width
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
             continue
-        own = f"the first row of {file.source.name} has {counted(width or 0, 'field')}"
+        name = place(file.source.name)
+        own = f"the first row of {name} has {counted(width or 0, 'field')}"
         if layout.envelope.deletes_all and not plan.by_file_name and width == plan.key_width:
             yield (
-                f"If {file.source.name} has IDs alone: deletes need an order value, too, unless order comes from file "
+                f"If {name} has IDs alone: deletes need an order value, too, unless order comes from file "
                 f"names (without {setting('temporal.ordering.field.ordinal')})"
             )
         else:
@@ -82,7 +83,8 @@ def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> It
         escapes = b'\\"' in sample.row and not file.source.dialect.escape
         if escapes and sample.reason.startswith(("has a quote within a field", "a quote is opened")):
             cure = option("csv.escape", "\\")
-            yield f"If {file.source.name} has a backslash before quotes within quotes, as Spark writes it, use {cure}"
+            name = place(file.source.name)
+            yield f"If {name} has a backslash before quotes within quotes, as Spark writes it, use {cure}"
             break
     for sample, file in of_csv:
         if null := _NULL.fullmatch(sample.reason):

@@ -153,7 +153,7 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     if plan.operation != "apply" and counts["master deleted by absence"]:
         return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"
     if plan.delete_files:
-        return f"check that all rows of {first_few(plan.delete_files)} are deletes"
+        return f"check that all rows of {first_few(list(map(place, plan.delete_files)))} are deletes"
     envelope = plan.rows.layouts["feed"].envelope
     return f"check that op code {listed_codes(envelope.delete_codes)} in field {envelope.field} is a delete"
 

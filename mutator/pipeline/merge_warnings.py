@@ -8,7 +8,7 @@ from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text
-from mutator.errors.parts import FIRST_MASTER, MASTER, setting, value_in_quotes
+from mutator.errors.parts import FIRST_MASTER, MASTER, place, setting, value_in_quotes
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import op_code_warnings
@@ -62,8 +62,9 @@ def _unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
     if not plan.delete_files:  # deletes by op code are among rows that insert, update or delete
         found_none = found_none and unknown > _FEW and not any(counts[f"feed {name}"] for name in _MATCHED)
     if found_none and unknown > 0:
+        which = first_few(list(map(place, plan.delete_files))) or "deletes by op code"
         yield (
-            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and {MASTER} does not "
+            f"{which}: no record was deleted, and {MASTER} does not "
             f"have {counted(unknown, 'ID')} of these deletes: compare them with {MASTER}'s (quotes, blanks, a header "
             "line, the order of the ID fields)"
         )
@@ -79,7 +80,7 @@ def _unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
 def _empty_feed(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield a warning if the files of the feed have no rows."""
     if survey.feed and not result.counts["feed rows"]:
-        names = first_few([source.name for source in survey.feed])
+        names = first_few([place(source.name) for source in survey.feed])
         yield f"no row in {names}: the feed counts as merged{'' if plan.touches_all else ', and no record changes'}"
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mutator.engine.split_content import SplitContent
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
-from mutator.errors.parts import option, setting
+from mutator.errors.parts import option, place, setting
 from mutator.formats.content import NotReadable, Reject
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
@@ -69,13 +69,13 @@ def _with_place(plan: Plan, result: Result, codes: Collection[bytes]) -> str:
     layout = plan.rows.layouts[file.layout]
     assert isinstance(layout.envelope, OpCodeField)
     layout = replace(layout, envelope=replace(layout.envelope, upsert_codes=others, ignore_codes=frozenset()))
-    place = without_secrets(file.source.shown_path)
+    first = place(without_secrets(file.source.shown_path))
     with suppress(MutatorError, NotReadable, CorruptStream, pa.ArrowException):  # it has changed since
         for row in plan.block_type.records(SplitContent(plan, split, file), layout):
             if isinstance(row, Reject) and f"(op code) {UNKNOWN_CODE}" in row.reason:
-                place += f": {file.source.position(row.offset, row.line + lines)}"
+                first += f": {file.source.position(row.offset, row.line + lines)}"
                 break
-    return f"{counted_codes({code: result.op_codes[code] for code in codes})}, first in {place}"
+    return f"{counted_codes({code: result.op_codes[code] for code in codes})}, first in {first}"
 
 
 def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:

@@ -258,7 +258,8 @@ def _notes(ops: OpSpec, operation: OperationSpec, survey: Survey) -> Iterator[st
 def _warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
     yield from delete_prefix_warnings(ops, survey.feed)
     if survey.feed_paths and not survey.feed and not survey.consumed:
-        yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
+        paths = ", ".join(place(without_secrets(path)) for path in survey.feed_paths)
+        yield f"nothing to merge: {paths} has no feed files"
 
 
 def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.parts import place
 from mutator.storage import hdfs_client
 from mutator.storage.contract import Entry, Storage
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
@@ -127,7 +128,7 @@ class HdfsStorage(Storage):
         """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
         client, inner = hdfs_client.at(source)
         if hdfs_client.split(source)[0] != hdfs_client.split(target)[0]:
-            raise error("storage", path=target, why=f"is in another file system than {source}")
+            raise error("storage", path=target, why=f"is in another file system than {place(source)}")
         try:
             _move(client, inner, target)
         except FileExistsError:

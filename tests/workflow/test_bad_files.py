@@ -145,6 +145,17 @@ def test_a_hint_on_one_file_is_not_the_reason_of_another(place: Place, capsys: p
     assert "should have 3" in why["wide_2.csv"]
 
 
+def test_a_hint_on_backslashes_is_of_one_file(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("day_2.csv", f"{HEAD}2,31.01.2026,b\n3,01.02.2026,b\n")
+    place.arrive("spark_2.csv", f'{HEAD}2,2,"a \\"b\\" c"\n')
+
+    why = {one["name"]: one["why"] for one in json.loads(place.said(capsys, "run", "--json")[1])["failed_files"]}
+
+    assert "If spark_2.csv has a backslash before quotes" in why["spark_2.csv"]
+    assert "spark_2.csv" not in why["day_2.csv"]
+
+
 def test_status_history_report_and_metrics_show_what_was_set_aside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,32 @@ def test_a_failed_feed_file_is_shown_with_its_message_until_a_run_succeeds(base,
     assert not (path / "_mutator" / "failed_run.json").exists()
 
 
+FAULTS = {  # kind of the error of a file -> its content
+    "op.unknown": f"{HEAD}9,1,X,b\n",
+    "op.before": f"{HEAD}9,1,-U,b\n",
+    "op.truncate": f"{HEAD}9,1,T,b\n",
+    "op.deletes": f"{HEAD}9,1,delete,b\n",
+    "rejects": f"{HEAD}9,soon,U,b\n",
+    "schema.field": "id,op,note\n9,U,b\n",
+    "markup": "<html>no such file</html>\n",
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_failed_run_names_the_bad_files_alone_where_they_are(base, tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    path, settings = base
+    arrive(path)
+    (path / "incr" / BAD).write_text(FAULTS[kind])
+
+    code, out, err = said(capsys, "workflow", "run", "base", *settings)
+
+    assert (code, out, f"base/incr/{BAD}: " in err, "/working/" in err) == (3, "", True, False)
+    note = json.loads((path / "_mutator" / "failed_run.json").read_text())
+    assert (note["kind"], note["feed"]) == (kind, [BAD])
+    assert (f"base/incr/{BAD}: " in note["message"], "/working/" in note["message"]) == (True, False)
+
+
 def test_the_note_hides_values_that_reports_hide(base, capsys):
     path, settings = base
     arrive(path, "9,hidden-order,U,hidden-note")

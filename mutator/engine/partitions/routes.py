@@ -28,6 +28,7 @@ from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.receipts import Fault
 from mutator.engine.split_content import DAMAGE
 from mutator.errors import error
+from mutator.errors.parts import place
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
@@ -88,7 +89,7 @@ def spread(
         names = column.dictionary.to_pylist()
         strange = sorted(set(names) - set(first))
         if strange:  # an executor was lost with its routes, and the files they are computed from again have changed
-            paths = file_names.first_few([one.source.path for one in plan.inputs if one.side == "feed"])
+            paths = file_names.first_few([place(one.source.path) for one in plan.inputs if one.side == "feed"])
             changed = error("changed.between", paths=paths, partition=plan.shown.directory(strange[0]))
             yield (len(tasks), (), DAMAGE, (number, count)), Fault(paths, changed)
             continue

@@ -120,7 +120,7 @@ def delete_prefix_warnings(ops: OpSpec, feed: Sequence[Source]) -> Iterator[str]
     found = [name for name in names if file_names.ends_in_word(name, prefix) and file_names.delete_word(name) is None]
     if found:
         yield (
-            f"{file_names.first_few(found)}: all rows are read as deletes, because "
+            f"{file_names.first_few(list(map(place, found)))}: all rows are read as deletes, because "
             f"{setting('deleted.record.file.prefix')} is '{prefix}', though a longer word begins the name: if they are "
             f"upserts, make the prefix longer, such as '{prefix}_'; if they are deletes, set the whole word"
         )

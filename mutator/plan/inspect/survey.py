@@ -16,6 +16,7 @@ from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.parts import place
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
@@ -303,7 +304,7 @@ def _check_formats(side: str, sources: Iterable[Source], merged: Sequence[str] =
     odd = [source for name, files in by_format.items() if name != usual for source in files]
     counts = ", ".join(f"{len(files)} {name}" for name, files in sorted(by_format.items()))
     what = f"the {side} has files of several formats ({counts})"
-    others = file_names.first_few([source.name for source in odd[1:]])
+    others = file_names.first_few([place(source.name) for source in odd[1:]])
     if usual is None:
         what += f"; the others are {others}"
     elif others:

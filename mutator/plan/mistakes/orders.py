@@ -13,7 +13,7 @@ from mutator.config.settings import OrderSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.exceptions import check_each
-from mutator.errors.parts import option, quoted_value, setting
+from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts
@@ -129,8 +129,8 @@ def _other_form(name: str, by_file: Sequence[tuple[Source, Facts]]) -> Iterator[
     if other is not None:
         (form, source, value), (known, first, first_value) = other, forms[0]
         yield (
-            f"the order values of {source.name} look like {form} ({quoted_value(value)}), and those of "
-            f"{first.name} like {known} ({quoted_value(first_value)}): they are compared as they "
+            f"the order values of {place(source.name)} look like {form} ({quoted_value(value)}), and those of "
+            f"{place(first.name)} like {known} ({quoted_value(first_value)}): they are compared as they "
             "are, so one of them always wins"
         )
 

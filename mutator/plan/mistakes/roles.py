@@ -84,7 +84,7 @@ def role_warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
     """Yield warnings on a master with delete files or of a bridge, and on a feed that is a master."""
     if survey.state is None and survey.master:
         if deletes := _deletes_in_master(ops, survey):
-            shown = file_names.first_few([source.name for source in deletes])
+            shown = file_names.first_few([place(source.name) for source in deletes])
             yield (
                 f"{shown}: in the master, with the name of a delete file: its rows are read "
                 "as records; are master and feed swapped?"
@@ -129,7 +129,7 @@ def _names(source: Source, name: object) -> bool:
 
 
 def _swapped(survey: Survey, what: str, otherwise: str = "") -> MutatorError:
-    feed = ", ".join(map(without_secrets, survey.feed_paths))
+    feed = ", ".join(place(without_secrets(path)) for path in survey.feed_paths)
     return error("roles.swapped", what=what, master=without_secrets(survey.master_path), feed=feed, otherwise=otherwise)
 
 

@@ -304,11 +304,11 @@ def _warnings(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool
     wider = [source for source in (*survey.master, *survey.feed) if names and (source.width or 0) > len(names)]
     if wider and feed.width is None:
         warnings.append(
-            f"{setting('field.names')} has {counted(len(names), 'name')}, and the first row of {wider[0].name} has "
-            f"{wider[0].width} fields: with {setting('field.count=any')}, these are the names of the first fields of "
-            "each row"
+            f"{setting('field.names')} has {counted(len(names), 'name')}, and the first row of "
+            f"{place(wider[0].name)} has {wider[0].width} fields: with {setting('field.count=any')}, these are the "
+            "names of the first fields of each row"
         )
-    quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
+    quoted = [place(source.name) for source in (*survey.master, *survey.feed) if source.quotes]
     if quoted:
         shown = file_names.first_few(quoted)
         warnings.append(
