@@ -22,6 +22,7 @@ from mutator.errors.parts import MERGED, OPTION, PATH, QUOTES, SETTING, VALUE, W
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
 _ARGUMENTS = {name: one.short or name.replace(".", "_") for name, one in SETTINGS.items()}
 _PART = re.compile(r"(-D )?('?)(.+?)(?:( ?= ?)(.*?))?\2", re.DOTALL)  # how, quote, name, sign, value
+_HIDDEN = re.compile(f"(?:-D ')?([^=]+)={re.escape(in_quotes(OUT))}'?")  # whose value must not be shown
 _OPTION = re.compile(r"--([\w-]+)(?: ('?)([^,]*)\2)?(?:, .*)?")
 _LITERALS = {"true": "True", "false": "False", "true or false": "True or False"}
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -73,7 +74,10 @@ class Audience:
         delete_codes="D,d" allow_empty_master=True default["price"]
         >>> print(*map(plain, (line("-D 'deleted.op.code=D,d'"), line("-D allow.empty.feed=true"), line("sync.mode"))))
         '--delete-codes=D,d' --allow-empty sync.mode
+        >>> print(python("-D 'upsert.op.code='…''"), plain(line("delete_codes='…'")))  # values that are hidden
+        upsert_op_code delete_codes
         """
+        text = _HIDDEN.sub(r"\1", text)
         match = _PART.fullmatch(text)
         if match is None:
             return text

@@ -69,9 +69,14 @@ def paths_in(text: str) -> list[str]:
     return _PATHS.findall(text)
 
 
+def value_of_rows(text: str) -> str:
+    """Mark a value of a row."""
+    return f"{_BEGIN}{VALUE}{text}{_END}"
+
+
 def value_in_quotes(text: str) -> str:
     """Mark a value of a row, and put it between quotes."""
-    return f"{_BEGIN}{VALUE}{in_quotes(text)}{_END}"
+    return value_of_rows(in_quotes(text))
 
 
 def quoted_value(value: bytes, most: int = 40) -> str:

@@ -32,7 +32,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
 from mutator.rules.facts import Facts
 from mutator.rules.header_lines import header_names, is_line_of_names
-from mutator.rules.op_codes import CodeFacts, counted_codes, listed_codes
+from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
 from mutator.rules.order_units import epoch_unit
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
@@ -235,10 +235,10 @@ def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | Non
         )
     if before := unknown.meaning("before"):
         images = "is an image" if len(before) == 1 else "are images"
-        names = option("ignore.op.code", listed_codes(before))
+        names = codes_option("ignore.op.code", before)
         return f"{counted_codes(before)} {images} of records before updates: use {names}"
     if deletes := unknown.deletes:
-        names = option("deleted.op.code", listed_codes({*codes.delete_codes, *deletes}))
+        names = codes_option("deleted.op.code", {*codes.delete_codes, *deletes})
         verb = "looks like a delete" if len(deletes) == 1 else "look like deletes"
         return f"{counted_codes(deletes)} {verb}: use {names}"
     return f"{setting('upsert.op.code')} lacks {counted_codes(unknown.counts)}"

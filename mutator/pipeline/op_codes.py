@@ -13,7 +13,7 @@ import pyarrow as pa
 from mutator.engine.split_content import SplitContent
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
-from mutator.errors.parts import option, place, setting
+from mutator.errors.parts import place, setting
 from mutator.formats.content import NotReadable, Reject
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
@@ -23,6 +23,7 @@ from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
     CodeFacts,
+    codes_option,
     counted_codes,
     listed_codes,
     looks_like_upsert,
@@ -50,8 +51,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
     for meaning, kind in _NO_UPSERTS.items():
         if found := codes.meaning(meaning):
             cure = _named("ignore.op.code", {*envelope.ignore_codes, *found})
-            known = listed_codes({*codes.counts} - {*found})
-            raise error(kind, field=field, codes=_with_place(plan, result, found), cure=cure, upserts=known)
+            raise error(kind, field=field, codes=_with_place(plan, result, found), cure=cure)
     if len(codes.counts) > MOST_CODES:
         shown = counted_codes(dict(most_frequent(codes.counts)[:3]))
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)
@@ -113,7 +113,7 @@ def _named(key: str, codes: Collection[bytes]) -> str:
     """Return a setting of codes; a setting cannot have blanks around a code."""
     if any(code != code.strip() for code in codes):
         return f"{key}, once the feed is delivered without blanks in its op codes"
-    return option(key, listed_codes(codes))
+    return codes_option(key, codes)
 
 
 def _cure(known: Collection[bytes], found: Collection[bytes]) -> str:
@@ -121,7 +121,7 @@ def _cure(known: Collection[bytes], found: Collection[bytes]) -> str:
     with_blanks = [code for code in found if code != code.strip()]
     cures = []
     if len(with_blanks) < len(found):
-        cures.append(f"use {option('deleted.op.code', listed_codes({*known, *found} - {*with_blanks}))}")
+        cures.append(f"use {codes_option('deleted.op.code', {*known, *found} - {*with_blanks})}")
     if with_blanks:
         cures.append("have the feed delivered without blanks in its op codes")
     return ", and ".join(cures)

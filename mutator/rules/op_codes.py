@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from mutator.errors.parts import value_in_quotes
+from mutator.errors.parts import option, value_in_quotes, value_of_rows
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8
@@ -234,6 +234,16 @@ def listed_codes(codes: Iterable[bytes]) -> str:
     '"",I,U'
     """
     return ",".join(sorted({code.decode("utf-8", "backslashreplace") or '""' for code in codes}))
+
+
+def codes_option(name: str, codes: Iterable[bytes]) -> str:
+    """Write a setting of codes that rows have as a command line option.
+
+    >>> from mutator.errors.parts import plain
+    >>> print(plain(codes_option("upsert.op.code", [b"U", b"I"])))
+    -D 'upsert.op.code=I,U'
+    """
+    return option(name, value_of_rows(listed_codes(codes)))
 
 
 def _shown(code: bytes) -> str:

@@ -143,6 +143,49 @@ def test_a_warning_has_its_cure_and_no_value(command, capsys):
         assert "check op.code.field.ordinal" in texts["none"] or "check --op" in texts["none"]
 
 
+CODES = {  # code -> kind of its error, its cure, and this where values are hidden
+    "X-secret": ("op.unknown", "use -D 'upsert.op.code=U,X-secret'", "use upsert.op.code;"),
+    "-U": ("op.before", "use -D 'ignore.op.code=-U', which", "use ignore.op.code, which"),
+    "Del": ("op.deletes", "use -D 'deleted.op.code=D,Del'", "use deleted.op.code;"),
+    "Delete": ("rejects", "use -D 'deleted.op.code=D,Delete'", "use deleted.op.code."),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_cure_has_no_op_code_of_rows(code, capsys):
+    kind, cure, hidden = CODES[code]
+    Path("f_2.txt").write_text(f"b,5,3,U\nc,5,3,{code}\n")
+    settings = {"op.code.field.ordinal": "3", "op.code.in.master": "false", "max.duplicate.fraction": "1"}
+    settings |= {"upsert.op.code": "U"} if kind == "rejects" else {}
+    words = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
+    texts = {}
+    for fields in ("all", "none"):
+        more = [*words, *words_of({"report.fields": fields})]
+        exit_code, texts[fields] = answer(capsys, *COMMANDS["run"], "--feed", "f_2.txt", *more)
+        assert exit_code == 3, texts
+    assert cure in texts["all"]
+    assert hidden in texts["none"]
+    assert code not in texts["none"].replace("-D '", "")
+    given = {name.replace(".", "_"): value for name, value in settings.items()}
+    with pytest.raises(MutatorError) as stopped:
+        mutator.merge(master="m.txt", feed="f_2.txt", key=0, order_by=2, report_fields="none", **given)
+    assert stopped.value.kind == kind
+    assert code not in f"{stopped.value} {dict(stopped.value.fields)}"
+
+
+def test_an_explanation_has_no_value_of_another_program(monkeypatch, capsys):
+    def damaged(*_):
+        raise error("damaged", path="f_2.txt", why="a is 'secret'")
+
+    Path("f_2.txt").write_text("b,5,3\n")
+    settings = {"key": 0, "order_by": 2, "max_duplicate_fraction": 1}
+    mutator.merge(master="m.txt", feed="f_2.txt", output="out", **settings)
+    monkeypatch.setattr("mutator.pipeline.explain.walk.feed_rows", damaged)
+    for fields, is_shown in (("all", True), ("none", False)):
+        _, text = answer(capsys, "explain", "out", "b", "--feed", "f_2.txt", "-D", f"report.fields={fields}")
+        assert ("a is 'secret'" in text, "a is '…'" in text) == (is_shown, not is_shown), text
+
+
 def test_order_values_in_errors_are_kept_out():
     Path("m.txt").write_text("a,5,1795500000\n")
     Path("f_2.txt").write_text("b,5,1795500001000\nc,5,1795500001\n")

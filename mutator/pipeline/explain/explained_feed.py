@@ -85,7 +85,7 @@ def feed_rows(plan: Reading, wanted: WantedKey) -> FeedRows:
                 elif has_key(plan, one, row.row, wanted):
                     refused.append(_rejected(one, row))
         except (Damage, CorruptStream, MutatorError) as fault:
-            unread.append((one.source.path, str(damage_of(one, fault).fault.error)))
+            unread.append((one.source.path, damage_of(one, fault).fault.error.message))
             continue
         mutations += mine
         rejected += refused

@@ -170,8 +170,8 @@ class _Walk:
         )
 
     def _said(self, text: str) -> str:
-        """Return the text of a message with paths as the user gives them."""
-        return plain(said(text, {PATH: self._place.shown}))
+        """Return the text of a message for the user, with paths as they are given."""
+        return plain(said(text, {**self._place.config.wording.audience.writers, PATH: self._place.shown}))
 
     def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
         """Return the rows of the key in feed files. config: how they were read."""

@@ -15,7 +15,7 @@ from mutator.config.settings import KeySpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, quoted
-from mutator.errors.parts import option, place, setting
+from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.delimiter.field_delimiter import USUAL
 from mutator.rules.facts import form_of
@@ -105,7 +105,7 @@ def backslash_warnings(given: Collection[str], samples: Sequence[Sample]) -> Ite
             example = next(field for field in fields if b"\\" in field)
             yield (
                 f"each backslash within quotes in {place(sample.source.name)} is doubled, in "
-                f"{quoted(example, 60)} for example, as programs write it that put a backslash before quotes, "
+                f"{quoted_value(example, 60)} for example, as programs write it that put a backslash before quotes, "
                 f"such as Spark: use {option('csv.escape', chr(92))}; or, if two are meant, "
                 f"{option('csv.escape', chr(34))}"
             )

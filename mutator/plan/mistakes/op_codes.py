@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mutator.config.settings import OperationSpec, OpSpec, OutputSpec
 from mutator.errors import error
-from mutator.errors.parts import setting
+from mutator.errors.parts import setting, value_of_rows
 from mutator.plan.inspect.first_rows import FILES, first_rows
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample
@@ -71,7 +71,7 @@ def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec
             elif not deletes:
                 continue
             elif not deletes <= ops.deletes:
-                cure += f" and {setting(f'delete_codes={listed_codes(deletes)}')}"
+                cure += f" and {setting(f'delete_codes={value_of_rows(listed_codes(deletes))}')}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
 
