@@ -162,7 +162,7 @@ def warn_before(merge: Engine, arguments: argparse.Namespace) -> Engine:
     """Return an engine that first prints the warnings of the plan."""
 
     def warn_and_merge(plan: Plan, staging: str | None) -> Receipts:
-        warn(arguments, plan.warnings)
+        warn(arguments, map(plan.audience, plan.warnings))
         return merge(plan, staging)
 
     return warn_and_merge

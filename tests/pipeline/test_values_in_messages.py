@@ -173,6 +173,21 @@ def test_a_cure_has_no_op_code_of_rows(code, capsys):
     assert code not in f"{stopped.value} {dict(stopped.value.fields)}"
 
 
+CSV = {"input.format": "csv", "allow.empty.master": True}
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
+@pytest.mark.parametrize("fields", ["all", "none"])
+def test_a_warning_of_the_plan_is_printed_once_and_has_no_value(fields, more, capsys):
+    Path("f_2.csv").write_text('b,"x\\\\secret",3\n')
+    words = ["run", "--master", "none", "--output", "out", "--feed", "f_2.csv", *more]
+    code, text = answer(capsys, *words, *words_of({**CSV, "report.fields": fields}))
+
+    assert code == 0, text
+    assert text.count("warning: each backslash within quotes in f_2.csv") == 1
+    assert ("secret" in text) == (fields == "all")
+
+
 def test_an_explanation_has_no_value_of_another_program(monkeypatch, capsys):
     def damaged(*_):
         raise error("damaged", path="f_2.txt", why="a is 'secret'")
