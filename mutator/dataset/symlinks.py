@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _PATH = "_symlink_format_manifest/manifest"
 
 
-def follow_with_symlinks(place: Followed) -> bool:
+def follow_with_symlinks(base: Followed) -> bool:
     """List the files of the newest version of a base, if it has a list or is to have one; return whether it changed."""
-    storage, path = storage_for(place.path), posixpath.join(place.path, _PATH)
+    storage, path = storage_for(base.path), posixpath.join(base.path, _PATH)
     if storage.renames:
         return False
     before = read_if_exists(path)
-    if before is None and not place.asks_for("symlink.manifest"):
+    if before is None and not base.config.output.symlink_manifest:
         return False
-    newest = place.newest()
+    newest = base.newest()
     if newest is None:
         return False
     # Readers may know only one spelling of the scheme: that of the existing list, or else that of the base.
-    scheme = (before or b"").partition(b"://")[0].decode() or place.given.partition("://")[0]
+    scheme = (before or b"").partition(b"://")[0].decode() or base.given.partition("://")[0]
     directory = f"{scheme}://{newest.directory.partition('://')[2]}"
     lines = "".join(f"{directory}/{file.path}\n" for file in newest.files).encode("utf-8", "surrogateescape")
     if lines == before:

@@ -19,13 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, TypeVar
 
 from mutator.config.settings import RowSpec
 from mutator.dataset.commits import COMPACT, OVERWRITE, OVERWRITES, RESTORE, Commit
-from mutator.dataset.file_entry import DATA
-from mutator.dataset.followers import OF_TABLES, Followed, Newest, follow
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import add_hint, open_snapshot, refreshed
@@ -287,19 +284,14 @@ def confirm(after: Snapshot, version: Commit, known: Commit) -> None:
 def hinted(after: Snapshot, version: Commit) -> Snapshot:
     """Write what is derived from a version that exists; return the snapshot to go on with.
 
-    This is the hint, a checkpoint if it is due, and the files of followers. after: the snapshot of the version.
+    This is the hint, and a checkpoint if it is due. Each version of a table comes here, by its commit. after: the
+    snapshot of the version.
     """
     log = TableLog(after.table)
     with suppress(MutatorError):  # derived: the next version writes it
         after = add_hint(log, after, log.hinted().checkpoint, version.listed)
         failpoint("table.hinted")
-    follow(OF_TABLES, Followed(after.table, after.table, after.state.settings, partial(_newest, after)))
     return after
-
-
-def _newest(snapshot: Snapshot) -> Newest:
-    snapshot = refreshed(snapshot)
-    return Newest(snapshot.version, snapshot.table, snapshot.of_role(DATA), snapshot.masks)
 
 
 @contextmanager

@@ -341,7 +341,7 @@ def test_file_rewritten_during_its_merge_stops_the_run(s3):
 @pytest.mark.thorough(keep=0)
 def test_symlink_manifest_names_the_live_files(s3):
     base = new_base(f"{s3.bucket()}/base", 0)
-    config = replace(CONFIG, given={**CONFIG.given, "symlink.manifest": "true"})
+    config = replace(CONFIG, output=replace(CONFIG.output, symlink_manifest=True))
     spelled = base.replace("s3://", "s3a://")
     path = f"{base}/_symlink_format_manifest/manifest"
     run_workflow(spelled, config, merge, sleep=lambda _: None)
@@ -534,7 +534,7 @@ def test_file_delivered_again_is_skipped_once(s3):
 @pytest.mark.thorough(keep=0)
 def test_symlink_manifest_is_recovered_when_configured_later_and_killed(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
-    config = replace(CONFIG, given={**CONFIG.given, "symlink.manifest": "true"})
+    config = replace(CONFIG, output=replace(CONFIG.output, symlink_manifest=True))
     path = f"{base}/_symlink_format_manifest/manifest"
     act = lambda: run_workflow(base, config, merge, sleep=lambda _: None)  # noqa: E731
     assert in_child(act, "publish.symlinks")[0] == signal.SIGKILL  # there is nothing to merge

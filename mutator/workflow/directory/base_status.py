@@ -55,4 +55,6 @@ def _recovered(target: Target, view: View, stack: ExitStack) -> Recovered | None
     for problem in recovered.problems:
         last = recovered.stopped and problem is recovered.problems[-1]
         view.add(f"the recovery stopped: {problem.message}" if last else problem.message)
+    for warning in target.warnings:
+        view.add(warning)
     return recovered

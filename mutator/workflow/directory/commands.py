@@ -109,6 +109,7 @@ def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -
         mode=one.mode,
         aside=one.aside,
         damaged=one.damaged,
+        out_of_date=one.target.warnings,
         table=one.target.table,
     )
 

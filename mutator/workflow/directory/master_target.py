@@ -133,7 +133,7 @@ class MasterTarget(Target):
         """Publish the latest version. Raises ConfigError for a first run without a master, unless it is allowed."""
         # Otherwise a version that is committed but not yet published would be left out.
         with suppressed(*(["base.master"] if self.config.inputs.master_adopt else [])):
-            versions.publish(self.base, self.log, self.config.given)
+            self._publish()
         needed = run.before.dataset is None and not self.config.inputs.allow_empty_master
         if needed and all(file_names.is_hidden(entry.name) for entry in entries_of(self.base.master)):
             raise error("master.empty", path=self.base.master)
@@ -212,12 +212,17 @@ class MasterTarget(Target):
         """Make the version of a run the master, and back up the old one."""
         base = self.base
         if run.version is not None:
-            run.mode = versions.publish(base, self.log, self.config.given)
+            run.mode = self._publish()
             failpoint("publish.version.done")
         if run.version is not None and run.merged is not None and run.merged.state and run.merged.state.changes:
             changed_rows.keep(base, self.log, run.id)
         versions.back_up(base, self.log)
         run.aside = versions.set_aside(base, run.id)
+
+    def _publish(self) -> str:
+        how, warnings = versions.publish(self.base, self.log, self.config)
+        self.warnings = tuple(map(self.base.said, warnings))
+        return how
 
     def tidy(self, run: Run) -> None:
         """Remove the backups and changed rows that are too old, after a run with a version."""
@@ -310,7 +315,7 @@ class MasterTarget(Target):
         if not log.numbers() and has_old_datasets(base):
             raise error("base.log", path=base.path)  # there are versions, but their log is gone
         try:
-            how = versions.publish(base, log, self.config.given)
+            how = self._publish()
             if how not in ("done", "log"):
                 done.actions.append(f"version {log.latest().number} was committed and is the master now ({how})")
         except MutatorError as fault:

@@ -84,7 +84,7 @@ _MODES = {
     "log": "by its log entry (this storage has no renames)",
     "done": "already, by another process",
 }
-_OF_A_MASTER = ("mode", "aside", "damaged", "restored")
+_OF_A_MASTER = ("mode", "aside", "damaged", "out_of_date", "restored")
 _OF_A_TABLE = ("table", "compactions", "compaction_fault")
 
 
@@ -108,6 +108,7 @@ class RunOutcome(PrintedReport):
     mode: str = ""  # how the version became the master
     aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
     damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
+    out_of_date: tuple[str, ...] = ()  # files for other programs: why each follower has failed
     restored: int | None = None  # the version that was restored
     # Of a table:
     table: str | None = None  # its path
@@ -149,6 +150,7 @@ class RunOutcome(PrintedReport):
                 "directory"
                 for path in self.damaged
             ),
+            *self.out_of_date,
             *([f"the compaction after it {how}: {self.compaction_fault}"] if self.compaction_fault is not None else []),
         )
 

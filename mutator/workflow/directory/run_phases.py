@@ -67,6 +67,7 @@ class Target(ABC):
 
     directories: Collection[str]  # of the base; a run makes them
     table: str | None = None  # its path, as a user writes it; None: a master
+    warnings: tuple[str, ...] = ()  # on what was to be written when the newest version was published
 
     def __init__(self, base: Base, config: Config) -> None:
         self.base, self.config = base, config

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from mutator.config import Config
 from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.followers import OF_BASES, Followed, Newest, follow
@@ -130,15 +131,14 @@ _TRIES = 5
 REMOVING = ".removing-"
 
 
-def publish(base: Base, log: Log, settings: Mapping[str, Any]) -> str:
-    """Make the latest version's dataset the master; return how: "exchange", "two renames", "rename", "log", "done".
+def publish(base: Base, log: Log, config: Config) -> tuple[str, list[str]]:
+    """Make the latest version's dataset the master; return how, and the warnings of followers.
 
-    settings: of the command. Raises StateError if the dataset is missing. Each version of a base comes here: by its
-    run, or by the next command.
+    How: "exchange", "two renames", "rename", "log" or "done". config: of the command. Raises StateError if the dataset
+    is missing. Each version of a base comes here: by its run, or by the next command.
     """
     how = _publish(base, log) if base.storage.renames else "log"  # where nothing is moved, readers follow the log
-    follow(OF_BASES, Followed(base.path, base.given, settings, partial(_newest, base, log)))
-    return how
+    return how, follow(OF_BASES, Followed(base.path, base.given, config, partial(_newest, base, log)))
 
 
 def _publish(base: Base, log: Log) -> str:
@@ -171,7 +171,7 @@ def _newest(base: Base, log: Log) -> Newest | None:
     known = read_manifest(base.storage, master_of(base, version))
     if known is None:
         raise lost_master(base, log, version)
-    return Newest(version, master_of(base, version), known.files)
+    return Newest(master_of(base, version), known.files)
 
 
 def _put(base: Base, passage: str, version: Commit) -> str:
