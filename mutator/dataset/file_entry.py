@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files with rows; all others are side files
+KEYS = ".keys"  # suffix of key indexes
 INDEX = "index"  # role of a table's files without rows: key indexes, version indexes, masks
 _UNSAFE = ("//", "/./", "/../", "\0")  # in a path between slashes
 

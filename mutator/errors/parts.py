@@ -25,7 +25,7 @@ _PATHS = re.compile(f"{_BEGIN}{PATH}([^{_BEGIN}{_END}]*){_END}")
 _PATH_FIELDS = "path other_path other where old new master feed output table record target note lock log"
 _KINDS = {"call": CALL, **dict.fromkeys(_PATH_FIELDS.split(), PATH)}
 
-_WHOLE = {"the master": MASTER, "another cure": OTHER_CURE}  # texts of the catalogue
+_WHOLE = {"the master": MASTER}  # texts of the catalogue
 
 Writers = Mapping[str, Callable[[str], str]]  # kind of a part -> what writes one
 

@@ -134,7 +134,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.file": (
             "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
-            "index, run: mutator table verify --repair{another cure}"
+            "index, run: mutator table verify --repair"
         ),
         "table.outrun": (
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "

@@ -20,7 +20,7 @@ from mutator.engine.versions.second_decisions import Revision, SecondDecisions
 from mutator.errors.exceptions import said_to
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
-from mutator.errors.parts import CURE
+from mutator.errors.parts import CURE, setting
 from mutator.pipeline.accounting import Result, add_up
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
@@ -46,8 +46,8 @@ from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
 _REPLACE = (
-    "; if its data file is damaged, too, replace its rows, without remembering which were deleted, with: "
-    "--replace-damaged"
+    "; without it, the keys of the rows to be replaced are not known: if its data file is damaged, too, replace these "
+    f"rows, without remembering which were deleted, with: {setting('-D replace.damaged=true')}"
 )
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
@@ -86,9 +86,10 @@ def apply_feed(
     feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
-    writers = dict(replace(config.wording.audience, merged="the table").writers)
+    audience = replace(config.wording.audience, merged="the table")
+    writers = dict(audience.writers)
     if config.operation.overwrites and not config.operation.replace_damaged:
-        writers[CURE] = lambda _: _REPLACE
+        writers[CURE] = lambda _: audience(_REPLACE)
     with said_to(writers):
 
         def attempt(newest: Snapshot) -> Applied:

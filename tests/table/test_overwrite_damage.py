@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from mutator.cli import main
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions import delta_files
@@ -97,11 +99,38 @@ def test_tombstones_of_records_with_text_orders_have_their_own(tmp_path: Path) -
 def test_a_damaged_key_index_is_an_error_with_both_cures(tmp_path: Path, settings: dict[str, str]) -> None:
     table = create(tmp_path, settings)
     damage(files(table.snapshot, DATA, "part=p1", "index"), "lose")
-    with pytest.raises(StateError, match=r"verify --repair.*--replace-damaged"):
+    with pytest.raises(StateError, match=r"verify --repair.*replace_damaged=True"):
         table.insert_overwrite(feed(*NEW))
     assert table.refresh().version == 2
     assert len(table.verify(repair=True).repaired) > 0
     assert table.insert_overwrite(feed(*NEW)).counts["feed updated"] == 1
+
+
+@pytest.mark.parametrize("what", ["keys", "hidden"])
+def test_the_cure_of_a_damaged_key_index_is_of_no_other_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    table = create(tmp_path, BY_PARTITION)
+    damage([one for one in tmp_path.rglob(f"*.{what}") if what == "hidden" or "part=p1" in str(one)], "lose")
+    for path in (tmp_path / "table/_mutator/table/checkpoints").iterdir():
+        path.unlink()
+    table = Table(table.path)
+    (tmp_path / "feed.csv").write_text("id,at,op,part,note\n1,6,U,p1,z\n")
+    end = "run: mutator table verify --repair"
+    if what == "keys":
+        end += (
+            "; without it, the keys of the rows to be replaced are not known: if its data file is damaged, too, "
+            "replace these rows, without remembering which were deleted, with: "
+        )
+    flags = ["--replace-damaged", "-D replace.damaged=true", "replace_damaged=True"] if what == "keys" else [""] * 3
+
+    for words, flag in zip(
+        (["insert-overwrite"], ["apply", "-D", "write.operation=insert_overwrite"]), flags, strict=False
+    ):
+        assert main(["table", *words, table.path, "--feed", str(tmp_path / "feed.csv")]) == 5
+        assert capsys.readouterr().err.endswith(f"{end}{flag}\n")
+    with pytest.raises(StateError, match=rf"{re.escape(end + flags[-1])}\n"):
+        table.insert_overwrite(feed(*NEW))
 
 
 @pytest.mark.thorough(keep=2)

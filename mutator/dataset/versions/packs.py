@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.commits import Left
-from mutator.dataset.file_entry import FileEntry, is_packed
+from mutator.dataset.file_entry import KEYS, FileEntry, is_packed
 from mutator.dataset.versions.checkpoint import CONTENTS
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.parts import OTHER_CURE
 from mutator.storage import read_file
 
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
@@ -222,4 +223,7 @@ def content_of(table: str, stored: FileEntry) -> bytes:
 
 def damaged(table: str, stored: FileEntry, why: object) -> MutatorError:
     """Return the error of a file of a table that is lost or damaged."""
-    return error("table.file", path=posixpath.join(table, stored.path), why=why)
+    fault = error("table.file", path=posixpath.join(table, stored.path), why=why)
+    if stored.path.endswith(KEYS):
+        fault.message += OTHER_CURE  # of an overwrite
+    return fault

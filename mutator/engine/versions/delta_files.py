@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staging import StagedFile
-from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, stored_here
+from mutator.dataset.file_entry import DATA, INDEX, KEYS, TOMBSTONES, Extent, FileEntry, stored_here
 from mutator.dataset.side_columns import TombstoneWriter
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
@@ -53,7 +53,7 @@ class ApplyTarget:
 
     def index_path(self, path: str) -> str:
         """Return the path of the key index of a file."""
-        return f"{DIRECTORY}/keys/{path.removeprefix(f'{DIRECTORY}/')}.keys"
+        return f"{DIRECTORY}/keys/{path.removeprefix(f'{DIRECTORY}/')}{KEYS}"
 
     def store(self, plan: Reading, path: str, content: bytes | bytearray, checksum: str) -> FileEntry:
         """Return a file without rows: with its bytes, for the log entry, or written to its path."""
