@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.rules.absences import Absence
@@ -18,9 +18,33 @@ from mutator.rules.absences import Absence
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 RUN = "run"  # action of a run that makes a dataset
-OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
-WITHOUT_ROWS = (ABANDON, CLEAN, TAG)  # actions of versions that have the files of the one before
-_REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
+
+
+class Action(NamedTuple):
+    """What holds for all versions of a table that have an action."""
+
+    has_rows: bool = True  # False: they have the files of the one before, and change no row
+    removes: bool = False  # they may remove files
+    overwrites: bool = False
+    # They need no file that a cleaning may name: one that was planned before them may follow.
+    before_cleaning: bool = False
+
+
+# Of a table. To add one, add a line. A program that knows more of them writes a newer format.
+ACTIONS: Mapping[str, Action] = {
+    "create": Action(),
+    "apply": Action(before_cleaning=True),
+    ABANDON: Action(has_rows=False, before_cleaning=True),
+    COMPACT: Action(removes=True, before_cleaning=True),
+    CLEAN: Action(has_rows=False),
+    RESTORE: Action(removes=True),
+    TAG: Action(has_rows=False),
+    OVERWRITE: Action(removes=True, overwrites=True, before_cleaning=True),
+    OVERWRITE_TABLE: Action(removes=True, overwrites=True, before_cleaning=True),
+}
+OVERWRITES = tuple(name for name, one in ACTIONS.items() if one.overwrites)
+WITHOUT_ROWS = tuple(name for name, one in ACTIONS.items() if not one.has_rows)
+_REMOVES = tuple(name for name, one in ACTIONS.items() if one.removes)
 
 
 @dataclass(frozen=True)
@@ -146,7 +170,7 @@ class Commit:
     @property
     def last_replacement(self) -> int | None:
         """The newest version up to this one that may have removed files."""
-        return self.number if self.action in _REPLACES else self.compacted
+        return self.number if self.action in _REMOVES else self.compacted
 
     def next(self, action: str, *, run: str, committed: str, **members: Any) -> Commit:
         """Return the version after this one that has its rows. committed: ISO 8601, UTC. members: others that it has.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, Cleaned, Commit, Left, next_time, time_text
+from mutator.dataset.commits import ACTIONS, CLEAN, Cleaned, Commit, Left, next_time, time_text
 from mutator.dataset.file_entry import INDEX, FileEntry
 from mutator.dataset.versions.bookmarks import bookmarks_of
 from mutator.dataset.versions.log import DIRECTORY, TableLog
@@ -50,7 +50,6 @@ from mutator.table.version_times import time_of
 
 GRACE, DEAD = "1h", "1d"  # durations
 _TRIES = 20
-_FOLLOWED = ("apply", ABANDON, COMPACT, *OVERWRITES)  # kinds that need no file that a cleaning may name
 
 
 def tagged(snapshot: Snapshot, left: Left, earliest: int) -> tuple[int, ...]:
@@ -203,7 +202,7 @@ class _Cleaning:
         """
         for one in winners:
             runs = {one.run, *(run_of(stored.path) for stored in one.stored() if stored.is_apart)}
-            if one.action not in _FOLLOWED or not runs.isdisjoint(self._plan.runs):
+            if not ACTIONS[one.action].before_cleaning or not runs.isdisjoint(self._plan.runs):
                 raise StartOver
         committed = time_text(next_time(time.time(), head.version))
         seconds = round(time.monotonic() - self._started, 3)

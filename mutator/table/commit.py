@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from mutator.config.settings import RowSpec
-from mutator.dataset.commits import COMPACT, OVERWRITE, OVERWRITES, RESTORE, Commit
+from mutator.dataset.commits import COMPACT, OVERWRITE, OVERWRITES, RESTORE, Commit, next_time, time_text
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import add_hint, open_snapshot, refreshed
@@ -32,7 +32,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import deferred_signals
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
-from mutator.rules.file_names import run_of
+from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.storage.local import LocalStorage
 from mutator.table.kept_apart import kept_apart
@@ -228,6 +228,34 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
                 turns.close()
             time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
     raise StartOver
+
+
+class _Unchanged(Exception):
+    """The newest version has already what a change was to bring."""
+
+
+def commit_without_rows(
+    snapshot: Snapshot, action: str, members: Callable[[Snapshot], Mapping[str, Any] | None]
+) -> Snapshot:
+    """Commit a version that has the rows and files of the one before; return the newest snapshot.
+
+    snapshot: the newest one that is known. action: one of ``WITHOUT_ROWS``. members: returns those that the version has
+    beside, by the snapshot that it follows; None: it need not be made. Its errors end the change.
+    """
+    head = snapshot
+
+    def following(newest: Snapshot, _: Sequence[Commit]) -> Commit:
+        nonlocal head
+        head, found = newest, members(newest)
+        if found is None:
+            raise _Unchanged
+        now = next_time(time.time(), head.version)
+        return head.version.next(action, run=new_run_id(now / 1000), committed=time_text(now), **found)
+
+    try:
+        return change(snapshot, lambda newest: commit_next(newest, time.monotonic_ns(), following))
+    except _Unchanged:
+        return head
 
 
 def _has_committed(after: Snapshot, version: Commit, known: Commit, nearby: NearbyEntries, turns: ExitStack) -> bool:

@@ -7,20 +7,18 @@ tagged; after it, the cleaning keeps the version.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset.commits import TAG, Commit, next_time, time_text
+from mutator.dataset.commits import TAG
 from mutator.dataset.versions.opening import check_version
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, aligned, said
-from mutator.rules.file_names import new_run_id
 from mutator.rules.version_names import Version
-from mutator.table.commit import change, commit_next
+from mutator.table.commit import commit_without_rows
 
 
 def number_of(snapshot: Snapshot, version: Version) -> int:
@@ -44,10 +42,6 @@ def no_tag(snapshot: Snapshot, name: str) -> MutatorError:
     return error("table.tag.unknown", path=snapshot.table, name=name, known=known)
 
 
-class _Done(Exception):
-    """The table has the tag already."""
-
-
 def tagged(snapshot: Snapshot, name: str, number: int, *, move: bool = False) -> Snapshot:
     """Tag a version of a table; return the snapshot after it, the newest one if the version has the tag already.
 
@@ -55,46 +49,27 @@ def tagged(snapshot: Snapshot, name: str, number: int, *, move: bool = False) ->
     does not exist, StateError if another version has the tag.
     """
 
-    def next_version(head: Snapshot) -> Commit:
+    def members(head: Snapshot) -> Mapping[str, Any] | None:
         has = head.state.tags.get(name)
         if has == number:
-            raise _Done
+            return None
         if has is not None and not move:
             raise error("table.tag.exists", path=head.table, name=name, version=has)
         check_version(head, number)
-        return _next(head, tags={name: number})
+        return {"tags": {name: number}}
 
-    return _committed(snapshot, next_version)
+    return commit_without_rows(snapshot, TAG, members)
 
 
 def untagged(snapshot: Snapshot, name: str) -> Snapshot:
     """Remove a tag; return the snapshot after it. Raises ConfigError if the table lacks it."""
 
-    def next_version(head: Snapshot) -> Commit:
+    def members(head: Snapshot) -> Mapping[str, Any]:
         if name not in head.state.tags:
             raise no_tag(head, name)
-        return _next(head, untagged=(name,))
+        return {"untagged": (name,)}
 
-    return _committed(snapshot, next_version)
-
-
-def _next(head: Snapshot, **members: Any) -> Commit:
-    now = next_time(time.time(), head.version)
-    return head.version.next(TAG, run=new_run_id(now / 1000), committed=time_text(now), **members)
-
-
-def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], Commit]) -> Snapshot:
-    head = snapshot
-
-    def following(newest: Snapshot, _: Sequence[Commit]) -> Commit:
-        nonlocal head
-        head = newest
-        return next_version(newest)
-
-    try:
-        return change(snapshot, lambda newest: commit_next(newest, time.monotonic_ns(), following))
-    except _Done:
-        return head
+    return commit_without_rows(snapshot, TAG, members)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mutator.dataset.commits import (
-    ABANDON,
-    CLEAN,
-    COMPACT,
-    OVERWRITES,
-    RESTORE,
-    TAG,
+    ACTIONS,
     Arrived,
     Claim,
     Cleaned,
@@ -35,8 +30,6 @@ _MEMBERS = (
 )
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
 _CONTENT = ("path", "bytes", "checksum", "content")  # members of a file
-# A program that knows more of them writes a newer format.
-_ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, RESTORE, TAG, *OVERWRITES)
 # Reasons for which a file is named.
 REPLACED = "replaced"  # a version has removed it, and all versions that had it are gone; its key index, too
 GONE = "version gone"  # its version is gone: version index, rejected rows
@@ -76,7 +69,7 @@ def version_of(members: dict[str, Any]) -> Commit:
     members["action"] = members.pop("kind")
     if members.keys() != {*_MEMBERS, "action"}:
         raise ValueError("its members are not those of this format")
-    if members["action"] not in _ACTIONS:
+    if members["action"] not in ACTIONS:
         raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
