@@ -11,12 +11,14 @@ from typing import Any
 
 from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, newest_defaults, published
 from mutator.config.sources import shown
+from mutator.rules.envelopes import ENVELOPES
 
 SHOWN_FIELDS = "report.fields"
 # What marks the deletes of a feed
 OF_DELETES = (
     *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
-    *("delete.when", "deleted.record.file.prefix", "deleted.record.file.pattern"),
+    *dict.fromkeys(one.setting for one in ENVELOPES.values()),
+    *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 
 

@@ -1,6 +1,8 @@
 """The envelopes of rows with a field that says what they do, by name.
 
-To add one, write a module with a class of ``rules.envelope``, and a line here. A setting chooses it by its name.
+To add one, write a module with a class of ``rules.envelope``, and a line here. A setting chooses it by its name; define
+a new one as an attribute of ``config.definitions.rows.OpSpec``. Of several that are chosen, the last is used, so one
+that is chosen by default comes before the others.
 """
 
 from __future__ import annotations

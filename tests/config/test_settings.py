@@ -6,9 +6,11 @@ import pytest
 
 from mutator.cli import main
 from mutator.config import load, parse
+from mutator.config.definitions import OpSpec
 from mutator.config.sources import parse_override
 from mutator.errors import ConfigError
 from mutator.errors.display import one_line
+from mutator.rules.envelopes import ENVELOPES
 
 KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
@@ -886,3 +888,11 @@ def test_a_short_name_beside_a_table_of_toml(read):
     with pytest.raises(ConfigError, match=r"Cannot overwrite a value .*; a key is given twice, or one with dots needs"):
         read("key = 0\nop = 4\nop.code.keep = true", name="a.toml")
     assert read('key = 0\nop = 4\n"op.code.keep" = true', name="a.toml").rows.ops.keep
+
+
+def test_any_setting_can_choose_an_envelope(monkeypatch):
+    monkeypatch.setitem(ENVELOPES, "events", ENVELOPES["code"]._replace(setting="deleted.record.file.prefix"))
+
+    assert OpSpec().envelope == "code"
+    assert OpSpec(delete_when="not null").envelope == "not null"
+    assert OpSpec(delete_prefix="events").envelope == "events"

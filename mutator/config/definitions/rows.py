@@ -5,7 +5,7 @@ A field is an ordinal, which counts from 0 in the feed's layout, or a name where
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from mutator.config import forms
@@ -13,7 +13,7 @@ from mutator.config.definitions.setting import DELETES, FIELDS, FORMATS, PARTITI
 from mutator.config.forms import one_of
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.envelopes import chosen_by
+from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.file_sequences import SequencePattern
 from mutator.rules.partition_fields import PartitionField
 
@@ -221,8 +221,9 @@ class OpSpec:
 
     @property
     def envelope(self) -> str:
-        """The name of the envelope of rows with an op code field, a key of ``ENVELOPES``."""
-        return self.delete_when
+        """The name of the envelope of rows with an op code field: the last of ``ENVELOPES`` that is chosen."""
+        values = {one.metadata["setting"].name: getattr(self, one.name) for one in fields(self) if one.metadata}
+        return [name for name, one in ENVELOPES.items() if values.get(one.setting) == name][-1]
 
     @property
     def has_delete_files(self) -> bool:
