@@ -61,8 +61,9 @@ def try_out(config: Config, master: str, feed: Sequence[str], output: str) -> Tr
         report = carry_out(prepared, engine_on("local", _no_spark), dry_run=True)[1]
     except MutatorError as fault:
         return Trial(fault=fault)
-    may_read = size <= _MOST_BYTES_OF_ROWS and not prepared.plan.is_partitioned
-    return Trial(report, examples=examples(prepared.plan) if may_read else ())
+    plan = prepared.plan
+    may_read = size <= _MOST_BYTES_OF_ROWS and not plan.is_partitioned and plan.shown.rows
+    return Trial(report, examples=examples(plan) if may_read else ())
 
 
 def _no_spark() -> AbstractContextManager["SparkContext"]:

@@ -332,6 +332,11 @@ def test_rows_become(capsys):
         assert f"orders.csv -> {outcome}" in text
     assert "the master has order_id=1100, " in text
     assert "120 distinct values in 120 rows of the master; 20 of 40 IDs of the feed occur there" in text
+    init("--master", "master", "--feed", "feed", "--force", "-D", "report.fields=none")
+    text = capsys.readouterr().out
+    assert "dry run" in text
+    assert "orders.csv -> " not in text
+    assert "order_id=1" not in text
 
 
 # --- other inputs
