@@ -277,7 +277,7 @@ class CleaningReport(PrintedReport):
         """Return what was done, notes, the files that a dry run names, and what waits and was removed."""
         files = f"{counted(self.files, 'file')} ({counted(self.bytes, 'byte')})"
         done, what = "is still", "nothing to clean"
-        if self.is_new or self.dry_run:
+        if self.is_new or self.versions_gone or self.runs_given_up or self.named:
             done, what = ("is", f"a cleaning would name {files}") if self.dry_run else ("is now", f"named {files}")
         earliest = f"the earliest version is {self.earliest_version:,}"
         removed = f"{counted(self.removed_files, 'file')} ({counted(self.removed_bytes, 'byte')})"
@@ -308,6 +308,7 @@ class CleaningReport(PrintedReport):
 def report_of_cleaning(done: CleaningDone, grace: float, *, dry_run: bool) -> CleaningReport:
     """Return the report of a cleaning. grace: seconds from naming files to their removal."""
     version, plan, snapshot = done.version, done.plan, done.snapshot
+    names = plan.is_due if dry_run else version is not None
     due: str | None = None
     if version is not None and version.number not in done.removed.cleanings:
         moment = time_of(version.committed).timestamp() + grace
@@ -318,18 +319,18 @@ def report_of_cleaning(done: CleaningDone, grace: float, *, dry_run: bool) -> Cl
         is_new=version is not None,
         dry_run=dry_run,
         earliest_before=plan.before.earliest,
-        earliest_version=plan.earliest if dry_run else snapshot.state.cleaning.earliest,
+        earliest_version=plan.earliest if names and dry_run else snapshot.state.cleaning.earliest,
         tagged=plan.tagged,
-        versions_gone=plan.versions if dry_run or version is not None else 0,
-        files=len(plan.files) if dry_run or version is not None else 0,
-        bytes=plan.bytes if dry_run or version is not None else 0,
-        runs_given_up=plan.runs if dry_run or version is not None else (),
+        versions_gone=plan.versions if names else 0,
+        files=len(plan.files) if names else 0,
+        bytes=plan.bytes if names else 0,
+        runs_given_up=plan.runs if names else (),
         removed_files=done.removed.files,
         removed_bytes=done.removed.bytes,
         archived_entries=done.removed.entries,
         waiting_files=done.waiting,
         removed_from=due,
-        named=tuple(NamedFile(*row.values()) for row in plan.files.to_pylist()) if dry_run else None,
+        named=tuple(NamedFile(*row.values()) for row in plan.files.to_pylist() if names) if dry_run else None,
         seconds=round(done.seconds, 3),
     )
 

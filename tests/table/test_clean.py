@@ -92,8 +92,10 @@ def test_a_second_cleaning_of_a_table_that_was_not_compacted_names_nothing(table
     report = table.clean(keep_versions=1)
     assert (report.version, report.earliest_version, report.versions_gone) == (9, 8, 7)
     for _ in range(2):
-        report = table.clean(keep_versions=1)
+        report, tried = (table.clean(keep_versions=1, dry_run=dry_run) for dry_run in (False, True))
         assert (report.version, report.is_new, report.versions_gone) == (9, False, 0)
+        assert (tried.files, tried.earliest_version, tried.named) == (0, 8, ())
+        assert "still version 9: nothing to clean; the earliest version is 8" in tried.text()
     table.tag("here")
     assert not table.clean(keep_versions=1).is_new
 
