@@ -22,15 +22,15 @@ def without_values(plan: Plan, result: Result) -> Result:
     return replace(
         result,
         samples={name: [shown.key(key) for key in keys] for name, keys in result.samples.items()},
-        rejects={side: shown_samples(plan, rows) for side, rows in result.rejects.items()},
+        rejects={side: shown_samples(rows, are_shown=shown.rows) for side, rows in result.rejects.items()},
         partitions=_joined(shown, result.partitions),
         late=result.late if shown.order else None,
     )
 
 
-def shown_samples(plan: Plan, rows: Sequence[RejectSample]) -> Sequence[RejectSample]:
-    """Return rejected rows without their values, unless all may be shown."""
-    if plan.shown.rows:
+def shown_samples(rows: Sequence[RejectSample], *, are_shown: bool) -> Sequence[RejectSample]:
+    """Return rejected rows without their values, unless these may be shown."""
+    if are_shown:
         return rows
     return [row._replace(reason=without_value(row.reason), row=OUT.encode()) for row in rows]
 

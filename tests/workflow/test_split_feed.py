@@ -290,6 +290,16 @@ def test_rows_without_a_partition_are_set_aside(feed):
     assert done.rejects[1].position == "line 3, byte 15"
 
 
+def test_values_of_rejected_rows_are_kept_out(feed):
+    feed.put("ups_2.txt", b"a,2026-01-31\nc,31.1.\n")
+    hidden = {**CONFIG, "report.fields": "none"}
+    message = feed.refused(DataError, "1 feed row cannot be read as a record", by="date(1)", settings=hidden)
+    (reject,) = feed.split("date(1)", {**QUARANTINE, **hidden}).rejects
+
+    assert "31.1." not in message + reject.reason
+    assert reject.row == "…".encode()
+
+
 def test_no_more_rows_are_set_aside_than_allowed(feed):
     feed.put("ups_2.txt", b"a,b\n" + b"a\n" * 30)
 

@@ -375,7 +375,7 @@ def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[FileEntry], Counte
     for side in ("master", "feed"):
         of_side = [receipt for (number, _), receipt in splits.items() if plan.inputs[number].side == side]
         rejected, rows = sum(one.rejected for one in of_side), sum(one.rows for one in of_side)
-        first = shown_samples(plan, receipts.ledger.rejects.get(side, ()))
+        first = shown_samples(receipts.ledger.rejects.get(side, ()), are_shown=plan.shown.rows)
         check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, first, (), plan.rejects_delete)
     check_unique(plan, counts, samples)
     parts = [part for receipt in tallies for part in receipt.beside if part.role == CHANGES]

@@ -28,6 +28,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
+from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects, shown_rejects
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import rejects_of
@@ -74,7 +75,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
-        samples.extend(_samples(files, done))
+        samples.extend(shown_samples(_samples(files, done), are_shown=config.wording.report_fields.all))
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
         _log.info("split %s of %s", counted(rows, "row"), counted(len(files), "feed file"))
         if rows and rejected == rows and rejected <= allowed:
