@@ -8,6 +8,8 @@ options              the options that several commands share
 init_commands        ``mutator init``
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
+table_commands       ``mutator table …``; its operations are in ``table_*_commands``
+explain_commands     ``mutator explain``; ``diff_commands`` and ``changes_commands`` likewise
 workflow_runs        ``mutator workflow run`` and ``watch``
 bridge_commands      ``mutator bridge …``
 partition_commands   ``mutator partition``

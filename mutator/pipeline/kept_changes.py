@@ -86,7 +86,7 @@ def put_changes(output: str, made: State, directory: str) -> None:
 def changes_at(path: str) -> tuple[str, list[FileEntry]]:
     """Return the directory and the files of the changed rows of a dataset, or of a directory that has them alone.
 
-    Raises ConfigError where there are none, StateError for damage.
+    Raises ConfigError where nothing was kept, StateError for damage.
     """
     storage, path = located_to_write(path)
     kept = read_kept_changes(path)

@@ -54,7 +54,7 @@ class Report(MergeReport):
     litter: tuple[str, ...]  # files of a killed run that were removed
     horizon: str | None
     steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step
-    changes: str | None = None  # directory of the changed rows; None: they were not written, or there are none
+    changes: str | None = None  # directory of the changed rows; None: not written, or no row has changed
     written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
 
     def __post_init__(self, written: Dataset | None) -> None:

@@ -100,7 +100,7 @@ class Plan(Reading):
         return self.rewrites or self.register.full or self.truncates or everything or moved
 
     def truncated(self, order: Any) -> "Plan":
-        """Return the plan with a truncate. order: its order value; None: there is none."""
+        """Return the plan with a truncate. order: its order value; None: no truncate."""
         if order is None:
             return self
         return replace(self, floor=order if self.floor is None else max(order, self.floor), truncates=True)

@@ -1,1 +1,10 @@
-"""The contract of a merge as pure functions: nothing here opens a file or knows Spark."""
+"""The contract of a merge as pure functions: nothing here opens a file or knows Spark.
+
+envelope, envelopes    what a row of a file does: an upsert, a delete, a truncate, nothing
+register, last_wins    what becomes of a key: its mutations meet its record or tombstone; plan.registers chooses
+truth_table            the decisions of last wins
+order_values           the order of mutations, and the types of order values
+known_formats          the file formats, without the libraries that read them
+file_names             what names of files say: sequences, deletes, formats
+partition_fields       the partition of a row
+"""

@@ -52,7 +52,7 @@ class Operations:
     """What each row of a batch does."""
 
     said: Sequence[Operation]  # some may not occur
-    numbers: Any  # integer array, one per row: an index into what is said
+    numbers: Any  # integer array, one per row: the position of its operation in ``said``
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -97,7 +97,7 @@ class Met(NamedTuple):
     keys: Ints  # their numbers
     rows: Any = None  # that are written, a pa.Array; None: those of the last mutations
     orders: Any = None  # that records get, or tombstones; None: likewise
-    sides: Any = None  # that records get, a pa.StructArray of the register's side columns; None if there are none
+    sides: Any = None  # that records get, a pa.StructArray; None without side columns
 
 
 class Mutation(NamedTuple):

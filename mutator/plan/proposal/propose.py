@@ -55,7 +55,7 @@ class Proposed:
 def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]) -> Proposed:
     """Look at the first rows of master and feed, and propose a configuration.
 
-    master: None if there is none yet. settings: by published key, those that the user has decided.
+    master: None before the first run. settings: by published key, those that the user has decided.
     Raises ConfigError, DataError, StorageError or StateError with the path.
     """
     wanted = settings.get(DELIMITER)
