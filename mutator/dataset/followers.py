@@ -1,11 +1,9 @@
-"""Followers: files that are made of the newest version of a base, for programs that do not know its log.
+"""The contract of followers: files that are made of the newest version of a base, for programs without its log.
 
-``follow`` is called by ``workflow.directory.versions.publish``, which each version of a base passes. (Each version of a
-table passes ``table.commit.hinted``; nothing follows it yet.) What a follower writes is never the truth. A process may
-be killed before the call, and a follower may fail, which is a warning: the base is as good, and the next command makes
-up for it.
-
-To add one, write a module with a function, and name it in the list below.
+``workflow.directory.versions`` has the list of followers, and calls ``follow`` with it in ``publish``, which each
+version of a base passes. (Each version of a table passes ``table.commit.hinted``; nothing follows it yet.) The files of
+a follower are never the truth. A process may be killed before the call, and a follower may fail, which is a warning:
+the base is as good, and the next command makes up for it.
 """
 
 from __future__ import annotations
@@ -41,15 +39,6 @@ class Followed(NamedTuple):
 
 # Makes its files of the newest version, if the base is to have them; returns whether it has changed them.
 Follower = Callable[[Followed], bool]
-
-
-def _symlinks(base: Followed) -> bool:
-    from mutator.dataset.symlinks import follow_with_symlinks
-
-    return follow_with_symlinks(base)
-
-
-OF_BASES: tuple[Follower, ...] = (_symlinks,)
 
 
 def follow(followers: Iterable[Follower], base: Followed) -> list[str]:

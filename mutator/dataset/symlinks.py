@@ -6,13 +6,10 @@ It is for storages without renames, where each version has a path of its own. On
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
+from mutator.dataset.followers import Followed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import read_if_exists, storage_for
-
-if TYPE_CHECKING:
-    from mutator.dataset.followers import Followed
 
 _PATH = "_symlink_format_manifest/manifest"
 

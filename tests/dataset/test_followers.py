@@ -47,7 +47,7 @@ def failing(base: Followed) -> bool:
 def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
     """Follow with a list after a follower that always fails."""
     found = Lists()
-    monkeypatch.setattr(versions, "OF_BASES", (failing, found))
+    monkeypatch.setattr(versions, "FOLLOWERS", (failing, found))
     return found
 
 
@@ -84,7 +84,7 @@ def test_a_failure_is_one_warning_of_each_command(
     assert read_status("base").problems == (warning,)
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
-    monkeypatch.setattr(versions, "OF_BASES", (lists,))
+    monkeypatch.setattr(versions, "FOLLOWERS", (lists,))
     assert run_it("base").warnings == ()
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.followers import OF_BASES, Followed, Newest, follow
+from mutator.dataset.followers import Followed, Follower, Newest, follow
+from mutator.dataset.symlinks import follow_with_symlinks
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
@@ -27,6 +28,8 @@ from mutator.workflow.directory.bad_files import COUNT
 from mutator.workflow.directory.cures import lost_master, notes
 from mutator.workflow.directory.lock import journals
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset, run_of
+
+FOLLOWERS: tuple[Follower, ...] = (follow_with_symlinks,)  # of bases; to add one, write a module with a function
 
 
 def _feed_files(one: KeptVersion) -> Mapping[str, Any]:
@@ -138,7 +141,7 @@ def publish(base: Base, log: Log, config: Config) -> tuple[str, list[str]]:
     is missing. Each version of a base comes here: by its run, or by the next command.
     """
     how = _publish(base, log) if base.storage.renames else "log"  # where nothing is moved, readers follow the log
-    return how, follow(OF_BASES, Followed(base.path, base.given, config, partial(_newest, base, log)))
+    return how, follow(FOLLOWERS, Followed(base.path, base.given, config, partial(_newest, base, log)))
 
 
 def _publish(base: Base, log: Log) -> str:
