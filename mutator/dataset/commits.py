@@ -131,6 +131,7 @@ class Commit:
     committed: str  # ISO 8601, UTC
     parent: str | None = None  # ID of the version before; None for version 0
     horizon: str | None = None  # highest order value of any expired tombstone; "" for the lowest value
+    floor: str | None = None  # highest order value of a truncate: a key that is not known counts as deleted at it
     snapshot: str | None = None  # highest order value of the last full snapshot
     records: int = 0  # live after this version
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -189,6 +190,7 @@ class Commit:
             "buckets": self.buckets,
             "hash": self.hash,
             "horizon": self.horizon,
+            "floor": self.floor,
             "snapshot": self.snapshot,
             "records": self.records,
             "tombstones": self.tombstones,

@@ -15,8 +15,9 @@ from mutator.dataset.state import FeedSettings, KnownFeed, State
 from mutator.errors import MutatorError, error
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
-# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification, and else 6 is written
-FORMAT_VERSION = 7
+# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification; 8: "floor". Of 6, 7 and 8, the
+# lowest is written that has the members of the dataset.
+FORMAT_VERSION = 8
 _OLDEST = 6
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
@@ -39,6 +40,7 @@ def dump(state: State) -> bytes:
         "buckets": state.bucket_count,
         "hash": commit.hash or None,
         **{name: getattr(commit, name) for name in ("horizon", "snapshot")},
+        **({} if commit.floor is None else {"floor": commit.floor}),
         "files": [_data_members(part) for part in state.files],
         "beside": [_members(part) | {"kind": part.role} for part in state.beside],
         "feed": [vars(part) for part in state.feed],
@@ -46,9 +48,14 @@ def dump(state: State) -> bytes:
         **{name: getattr(state, name) for name in ("copy", "changes", "absences")},
         "feed_settings": [vars(part) for part in state.feed_settings],
     }
-    forms = (state.spec, *state.spec.get("earlier", ()))
-    version = FORMAT_VERSION if any("in path" in form for form in forms) else _OLDEST
-    return checksummed_json.dump("mutator", version, document)
+    return checksummed_json.dump("mutator", _version_of(state), document)
+
+
+def _version_of(state: State) -> int:
+    """Return the format version of a manifest."""
+    if state.commit.floor is not None:
+        return 8
+    return 7 if any("in path" in form for form in (state.spec, *state.spec.get("earlier", ()))) else _OLDEST
 
 
 def _members(part: FileEntry) -> dict[str, Any]:
@@ -81,6 +88,7 @@ def parse(data: bytes, path: str) -> State:
             action=RUN,
             buckets=document.pop("buckets") or 0,
             hash=document.pop("hash") or "",
+            floor=document.pop("floor", None),
             **rows_of(files, beside),
             **{name: document.pop(name) for name in _OF_COMMIT},
         )

@@ -76,6 +76,7 @@ class NumberedLog(Generic[Item]):
         """
         self._files = ExclusiveFiles(directory, r"([0-9]{20})\.json")
         self._form, self._version, self._damaged, self._newer = form, version, damaged, newer
+        self._oldest = version
         self._parse, self._members = parse, members
 
     def path(self, number: int) -> str:
@@ -92,7 +93,11 @@ class NumberedLog(Generic[Item]):
 
     def content(self, entry: Item) -> bytes:
         """Return the bytes of an entry."""
-        return checksummed_json.dump(self._form, self._version, self._members(entry))
+        return checksummed_json.dump(self._form, self._version_of(entry), self._members(entry))
+
+    def _version_of(self, entry: Item) -> int:
+        """Return the format version of an entry."""
+        return self._version
 
     def read(self, number: int) -> Item:
         """Return an entry. Raises StateError if it is damaged or newer than this program."""
@@ -124,7 +129,7 @@ class NumberedLog(Generic[Item]):
     def _parsed_by(self, parse: Callable[[dict[str, Any]], _Parsed], number: int, data: bytes) -> _Parsed:
         path = self.path(number)
         try:
-            members = checksummed_json.parse(data, self._form, self._version)
+            members = checksummed_json.parse(data, self._form, self._version, oldest=self._oldest)
             if members["number"] != number:
                 raise ValueError(f"it is the entry of version {members['number']}")
             return parse(members)
@@ -139,7 +144,14 @@ class NumberedLog(Generic[Item]):
 
 
 class CommitLog(NumberedLog[Commit]):
-    """A log whose entries are commits."""
+    """A log whose entries are commits. Those without a floor have the format version before the newest one."""
+
+    def __init__(self, directory: str, form: str, version: int, *others: Any) -> None:
+        super().__init__(directory, form, version, *others)
+        self._oldest = version - 1
+
+    def _version_of(self, entry: Commit) -> int:
+        return self._version if entry.floor is not None else self._oldest
 
     def commit(self, entry: Commit) -> bool:
         """Create an entry, and return whether it is there: False if another one has its number.

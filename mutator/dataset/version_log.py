@@ -17,7 +17,7 @@ from mutator.dataset.numbered_log import CommitLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
 NONE = Commit(number=0, id="", action="given", run="", committed="")  # before the first entry
 
@@ -145,6 +145,7 @@ def members_of(version: Commit) -> dict[str, Any]:
         "dataset": version.dataset,
         "path": version.path,
         "rows": version.records,
+        **({} if version.floor is None else {"floor": version.floor}),
         "counts": version.counts,
         "claimed": [vars(file) for file in version.claimed],
         "feed": [vars(file) for file in version.feed],

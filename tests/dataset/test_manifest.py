@@ -92,10 +92,11 @@ def test_a_manifest_of_a_newer_program(monkeypatch):
     in_path = {"in path": ["shop"]}
     whole = dataclasses.replace(MANIFEST, spec={**MANIFEST.spec, "earlier": [{"format": "orc"}]})
     own = [dataclasses.replace(whole, spec={**whole.spec, **more}) for more in (in_path, {"earlier": [{}, in_path]})]
+    own.append(dataclasses.replace(own[0], commit=dataclasses.replace(whole.commit, floor="7")))
     assert [manifest.parse(manifest.dump(one), "m") for one in (whole, *own)] == [whole, *own]
     written = [manifest.dump(one) for one in (whole, *own)]
-    monkeypatch.setattr(manifest, "FORMAT_VERSION", 6)  # as of a program that does not know fields in paths
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", 6)  # as of a program that knows no floor, nor fields in paths
     assert manifest.parse(written[0], "m") == whole
-    for data in written[1:]:
-        with pytest.raises(StateError, match="has format version 7, but this program knows 6; use a newer program"):
+    for data, version in zip(written[1:], (7, 7, 8), strict=True):
+        with pytest.raises(StateError, match=f"version {version}, but this program knows 6; use a newer program"):
             manifest.parse(data, "m")

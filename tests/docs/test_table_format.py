@@ -48,7 +48,8 @@ def listed(title):
 
 
 def test_the_page_lists_the_members_of_an_entry(table):
-    assert set(listed("Log")) == entry(table, 2).keys() - {"checksum"}
+    rare = {"floor"}  # of tables that have had a truncate
+    assert set(listed("Log")) - rare == entry(table, 2).keys() - {"checksum"}
     assert set(entry(table, 2)["files"][0]) == {"role", "rows", "data", "index", "schema", "extents"}
 
 

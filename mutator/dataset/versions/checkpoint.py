@@ -32,7 +32,8 @@ CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.files")
 MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks")
 _ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{BASE})?\.files")
 _OF_BASE = re.compile(rf"([0-9]{{20}})-[0-9a-f]{{32}}(\.[^.]+)\{BASE}\.(?:files|masks)")
-_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 6
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 7
+_OLDEST = 6  # written where there is no floor
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 _EXTENT = pa.struct(
@@ -164,7 +165,8 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "absences": state.absences,
         "masks": masks,
     }
-    sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
+    version = _OLDEST if state.commit.floor is None else _FORMAT_VERSION
+    sealed = checksummed_json.dump(_FORMAT, version, members)
     return _parquet(columns.replace_schema_metadata({_STATE: sealed}), ["role"])
 
 
@@ -175,7 +177,8 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
     """
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
-        members = checksummed_json.parse((table.schema.metadata or {})[_STATE], _FORMAT, _FORMAT_VERSION)
+        sealed = (table.schema.metadata or {})[_STATE]
+        members = checksummed_json.parse(sealed, _FORMAT, _FORMAT_VERSION, oldest=_OLDEST)
         state = State(
             commit=version_of(members["state"]),
             spec=members["spec"] or {},

@@ -29,7 +29,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 4)
