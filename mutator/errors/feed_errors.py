@@ -44,6 +44,10 @@ OVERWRITES: dict[int, dict[str, str]] = {
             "{path}: the feed has no rows, so {write.operation=insert_overwrite_table} would delete every record; if "
             "that is intended, run again with {-D allow.empty.feed=true}"
         ),
+        "overwrite.truncate": (
+            "{path}: the feed has a truncate (order value {order}), and an insert overwrite deletes what it replaces: "
+            "leave the truncate out, or apply the feed"
+        ),
     },
     5: {  # state
         "overwrite.damage": (

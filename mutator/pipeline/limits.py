@@ -219,10 +219,13 @@ def shown_rejects(samples: Sequence[RejectSample]) -> str:
 
 
 def _check_overwrite(plan: Plan, result: Result) -> None:
-    """Raise DataError for a feed without rows that would delete everything, or that has rows after all."""
+    """Raise DataError for a feed with a truncate, without rows that would delete everything, or with rows after all."""
     rows, feed = result.counts["feed rows"], [one.source.path for one in plan.inputs if one.side == "feed"]
     if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.allow_empty_feed:
         raise error("overwrite.empty", path=first_few(list(map(place, feed))))
+    if result.floor is not None and plan.operation != "apply":
+        truncate = plan.shown.order_text(order_text(plan.rows.order_type, result.floor))
+        raise error("overwrite.truncate", path=first_few(list(map(place, feed))), order=truncate)
     if plan.expects_no_rows and rows:
         raise error("changed.empty", path=first_few(list(map(place, feed))), after=counted(rows, "row"))
 

@@ -191,7 +191,7 @@ def with_tables(prepared: Prepared, report: Report, scratch: Scratch | None = No
 
 def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Result:
     """Return the sums of the receipts. Raises the error of a merge that must not be published."""
-    plan = replace(prepared.plan, truncates=receipts.floor is not None)
+    plan = replace(prepared.plan, truncates=prepared.plan.truncated(receipts.floor).truncates)
     followed = with_units(without_files(plan, receipts.lost), receipts.touched) if plan.is_partitioned else plan
     result = add_up(followed, receipts)
     check(plan, prepared.survey, without_values(plan, result))

@@ -28,7 +28,8 @@ def members_of_merge(plan: Plan, before: Commit, result: Result, committed: str)
     return {
         "run": plan.run,
         "committed": committed,
-        "horizon": _horizon(plan, before.horizon, result),
+        "horizon": _higher(plan, before.horizon, result.expired),
+        "floor": _higher(plan, before.floor, result.floor),
         "snapshot": _high(plan, result) if plan.register.full and result.highest is not None else before.snapshot,
         "records": counts["output rows"],
         "tombstones": counts["tombstones out"],
@@ -78,12 +79,12 @@ class _Checks:
         return part if part.path in self._unread else replace(part, checked=self._committed)
 
 
-def _horizon(plan: Plan, before: str | None, result: Result) -> str | None:
-    """Return the highest of the order values of all tombstones that ever expired. before: the one before the merge."""
+def _higher(plan: Plan, before: str | None, order: Any) -> str | None:
+    """Return the horizon or the floor after a merge. before: it. order: that the merge may raise it to, or None."""
     known = order_value(plan.rows.order_type, before)
-    if result.expired is None or (known is not None and result.expired <= known):
+    if order is None or (known is not None and order <= known):
         return before
-    return order_text(plan.rows.order_type, result.expired)
+    return order_text(plan.rows.order_type, order)
 
 
 def _high(plan: Reading, result: Result) -> str | None:

@@ -103,6 +103,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
         "now": plan.now,
         "register": plan.register.replacing if plan.replaces(None) else plan.register,
         "horizon": plan.horizon,
+        "floor": plan.floor,
         "absences": plan.absences,
     }
     for _ in merge_bucket(iter(elements), tally, lambda _: None, **how):

@@ -63,10 +63,8 @@ class Plan(Reading):
     expects_no_rows: bool = False  # in the feed: the operation was decided by that
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
     horizon: Any = None  # highest order value ever expired
-    # Highest order value of a truncate: a delete of every key. None without one. Next to the horizon in ``Commit`` is
-    # the place where a dataset is to keep it; until then, a run knows its own truncates alone.
-    floor: Any = None
-    truncates: bool = False  # the feed has raised the floor, so older records go
+    floor: Any = None  # highest order value of a truncate, a delete of every key, of this run or an earlier one
+    truncates: bool = False  # the feed has raised it, so older records go
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
@@ -100,10 +98,13 @@ class Plan(Reading):
         return self.rewrites or self.register.full or self.truncates or everything or moved
 
     def truncated(self, order: Any) -> "Plan":
-        """Return the plan with a truncate. order: its order value; None: no truncate."""
-        if order is None:
+        """Return the plan with a truncate. One that does not raise the floor changes nothing.
+
+        order: its order value; None: no truncate.
+        """
+        if order is None or (self.floor is not None and order <= self.floor):
             return self
-        return replace(self, floor=order if self.floor is None else max(order, self.floor), truncates=True)
+        return replace(self, floor=order, truncates=True)
 
     @property
     def rejects_delete(self) -> bool:
@@ -219,6 +220,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         unique=strategy.join == "broadcast" or (known is not None and known.commit.hash != ""),
         order_max=highest_order(asked.order, rows.order_type),
         horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
+        floor=order_value(rows.order_type, known.commit.floor) if known is not None else None,
         absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,

@@ -6,7 +6,8 @@ every join, partitions, the apply of a table and its second decisions, and expla
     fold   a bag of mutations -> a bag of them, in any grouping and any number of times
     meet   what the fold left of a key, what the place has of it, and the floor -> a decision
 
-The floor is the order value of the highest truncate, a delete of every key; None without one. It is never lowered.
+The floor is the order value of the highest truncate, a delete of every key; None without one. It is never lowered, but
+by a restore.
 
 A decision may reject the last mutation of a key, with a reason: it is set aside like a row that cannot be read.
 

@@ -87,14 +87,15 @@ def may_follow(base: Snapshot, plan: Plan, version: Commit, winners: Sequence[Co
     # A compaction has the keys that it moved. An overwrite or a restore does not name those that it changes; but if
     # keys are unique only within a partition, two overwrites of different partitions have none in common.
     apart = version.action == OVERWRITE and plan.rows.partitioning.by_partition
-    known = (COMPACT, OVERWRITE) if apart else (COMPACT,)
+    followed = (COMPACT, OVERWRITE) if apart else (COMPACT,)
     removing = (one.action for one in winners if one.removed or one.action in (RESTORE, *OVERWRITES))
-    if any(action not in known for action in removing):
+    if any(action not in followed for action in removing):
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False
-    # A snapshot raises tombstones, and lowers them again where it has their records.
-    if any(one.horizon != base.version.horizon or one.absences for one in winners):
+    # A snapshot raises tombstones, and lowers them again where it has their records. A truncate concerns all keys.
+    known = base.version.horizon, base.version.floor
+    if any((one.horizon, one.floor) != known or one.absences for one in winners):
         return False
     return not (
         version.transaction and any(one.transaction and one.transaction[0] == version.transaction[0] for one in winners)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +30,6 @@ from mutator.errors.interrupts import check_signals
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.plan.reading import Reading
-from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.table.apply import OpenRunner
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
@@ -131,7 +129,7 @@ def _compacted(
     new += _paths([one for one in found if isinstance(one, Compacted)])
     results: list[Compacted] = checked(found)
     check_signals()
-    moved = sum(one.rows for one in results), sum(one.tombstones + one.expired for one in results)
+    moved = sum(one.rows for one in results), sum(one.tombstones + one.expired + one.covered for one in results)
     if moved != (choice.rows, choice.tombstones):
         raise error("table.counts", path=snapshot.table, version=snapshot.version.number)
     return results
@@ -186,28 +184,24 @@ class _Compaction:
             raise _GivenUp
         self.moves = moves
         before, content = head.version, written_index(moves.index)
-        counts = {"rows moved": moves.rows, "tombstones moved": moves.tombstones, "tombstones expired": moves.expired}
-        version = Commit(
-            number=before.number + 1,
-            id=uuid.uuid4().hex,
-            action=COMPACT,
+        counts = {
+            "rows moved": moves.rows,
+            "tombstones moved": moves.tombstones,
+            "tombstones expired": moves.expired,
+            "tombstones covered": moves.covered,
+        }
+        version = before.next(
+            COMPACT,
             run=self._plan.run,
             committed=time_text(next_time(time.time(), before)),
             as_of=self._as_of,
-            spec=None,
-            buckets=before.buckets,
-            hash=HASH_NAME,
             horizon=self._horizon(before.horizon),
-            snapshot=before.snapshot,
-            records=before.records,
-            tombstones=before.tombstones - moves.expired,
+            tombstones=before.tombstones - moves.expired - moves.covered,
             counts={name: count for name, count in counts.items() if count},
             files=moves.files,
             removed=removed,
             index=() if content is None else (self._stored(content, before.number),),
             seconds=round(time.monotonic() - self._started, 3),
-            parent=before.id,
-            compacted=before.last_replacement,
         )
         self.version = placed(head.table, version, INLINE, self._new)
         return self.version
@@ -247,6 +241,7 @@ class CompactionReport(PrintedReport):
     rows: int  # that were written into base files
     tombstones: int  # that were written
     expired: int  # tombstones that were forgotten
+    covered: int  # tombstones that were forgotten, because the floor is as high
     files_before: int  # live data and tombstone files
     files_after: int
     bytes: int  # of the files that the version added
@@ -279,6 +274,8 @@ class CompactionReport(PrintedReport):
             yield f"left {what} as they are: another compaction has written some of them meanwhile"
         if self.expired:
             yield f"forgot {counted(self.expired, 'expired tombstone')}"
+        if self.covered:
+            yield f"forgot {counted(self.covered, 'tombstone')} that a truncate covers"
 
 
 def report_of_compaction(done: CompactionDone, *, dry_run: bool) -> CompactionReport:
@@ -295,6 +292,7 @@ def report_of_compaction(done: CompactionDone, *, dry_run: bool) -> CompactionRe
         rows=done.moves.rows,
         tombstones=done.moves.tombstones,
         expired=done.moves.expired,
+        covered=done.moves.covered,
         files_before=done.files[0],
         files_after=done.files[1],
         bytes=0 if version is None else sum(one.bytes for one in version.stored()),

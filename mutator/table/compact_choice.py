@@ -16,6 +16,7 @@ from mutator.engine.versions.live_rows import opened_file
 from mutator.errors import error
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
+from mutator.rules.order_values import order_value
 from mutator.table.conditions import Filter, Where, conditions_of
 from mutator.table.scan import schema_of
 
@@ -44,6 +45,9 @@ class CompactionChoice:
         """Choose them. Raises ConfigError for conditions on fields that are not partition fields."""
         self._masks, self._need = OfFiles(snapshot), need
         self._table, self._schema, self._before = snapshot.table, snapshot.state.schema, plan.expire_before
+        # What deltas meet of a tombstone by absence may be higher than the floor.
+        raised = plan.floor is not None and any(one > plan.floor for one in plan.absences.values())
+        self._floor, self._order_type = None if raised else plan.floor, plan.rows.order_type
         self._oldest: dict[str, int] = {}  # tombstone file -> lowest commit time of its tombstones
         partitions, units = _partitions(snapshot, need.where), units_of(snapshot, self._masks)
         wanted = {
@@ -115,7 +119,7 @@ class CompactionChoice:
             hidden += count * own / (one.file.rows - count)
             live += own
         fewest = -(-live // MOST) if role == DATA else 1  # files that a compaction makes
-        if role == TOMBSTONES and any(map(self._expires, extents)):
+        if role == TOMBSTONES and any(self._expires(one) or self._is_covered(one) for one in extents):
             return True
         if role == DATA and any(one.extent.buckets < self._buckets[unit] for one in extents):
             return True  # it outgrew its buckets
@@ -133,6 +137,11 @@ class CompactionChoice:
             with opened_file(self._table, extent.file) as stream:
                 self._oldest[path] = oldest_tombstone(stream)
         return self._oldest[path] < self._before
+
+    def _is_covered(self, extent: LiveExtent) -> bool:
+        """Return whether the floor covers all tombstones of an extent."""
+        high = order_value(self._order_type, extent.extent.high)
+        return self._floor is not None and (high is None or high <= self._floor)
 
     def _live(self, extent: LiveExtent) -> int:
         return extent.extent.rows - len(self._masks.hidden(extent))

@@ -1,13 +1,13 @@
-"""Restore an earlier version of a table: a new version that has its rows, tombstones, horizon and merged feeds.
+"""Restore an earlier version of a table: a new version with its rows, tombstones, horizon, floor and merged feeds.
 
 No data are written. The new version removes the files that the earlier one did not have, adds those again that it had,
 and says of all files which rows are hidden and touched, as they were then. What it says is complete, so it does not
 depend on the earlier version, which may be cleaned later. Contents that were in log entries are in the new entry, too.
 
-Back go together: rows, tombstones, horizon, the highest value of the last full snapshot, key, schema and settings of
-rows, the feed files and the transactions that count as merged. So a feed that was merged later may be merged again, and
-one that was merged earlier is not. Tags stay, because they are names of versions. Runs that were given up stay so,
-because a writer that counts as dead must not come back to life.
+Back go together: rows, tombstones, horizon, floor, the highest value of the last full snapshot, key, schema and
+settings of rows, the feed files and the transactions that count as merged. So a feed that was merged later may be
+merged again, and one that was merged earlier is not. Tags stay, because they are names of versions. Runs that were
+given up stay so, because a writer that counts as dead must not come back to life.
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class _Restore:
             committed=time_text(now),
             buckets=target.version.buckets,
             horizon=target.version.horizon,
+            floor=target.version.floor,
             snapshot=target.version.snapshot,
             records=target.version.records,
             tombstones=target.version.tombstones,

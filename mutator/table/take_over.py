@@ -209,6 +209,7 @@ def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Co
         committed=time_text(next_time(time.time(), first)),
         spec=dict(known.spec),
         horizon=known.commit.horizon,
+        floor=known.commit.floor,
         snapshot=known.commit.snapshot,
         records=records,
         tombstones=tombstones,

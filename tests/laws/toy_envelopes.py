@@ -15,6 +15,7 @@ from mutator.rules.order_columns import flags
 
 OLD_KEY = "old"
 First = dict[str, tuple[int, str]]  # key -> order value and content of a record
+Row = tuple[str, int, str, str]  # key, order value, op code (U, D, or T, which has no key), content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +84,10 @@ class Messages(OpCodeField):
         return Unwrapped(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)), rows)
 
 
-def lowered(first: First, rows: Sequence[tuple[str, int, str, str]]) -> tuple[list[Any], list[Any]]:
+def lowered(first: First, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
     """Return the records and tombstones that all mutations leave, whichever way they were cut into runs.
 
-    first: the records before them. rows: (key, order value, op code, content); an op code
-    is U, D, or T, which has no key.
+    first: the records before them.
     """
     floor = max((order for _, order, op, _ in rows if op == "T"), default=-1)
     last = {key: (order, "U", content) for key, (order, content) in first.items()}

@@ -85,10 +85,13 @@ class Output:
         return tables if self.changes is None else self.changes.noting(tables)
 
     def kept_tombstones(self) -> Iterator[Any]:
-        """Yield tables of the tombstones that the floor does not cover, by key; once."""
+        """Yield tables of the tombstones that the floor does not cover, by key; once.
+
+        Those by absence from this snapshot are never covered: deltas meet its highest order value, yet to be known.
+        """
         for table in self.tombstones.tables():
-            if self._floor is not None:
-                covered = flags(pc.less_equal(own_orders(self.plan, table), self._floor))
+            if self._floor is not None and not self.plan.register.full:
+                covered = flags(pc.less_equal(raised_orders(self.plan, table), self._floor))
                 self.tally.counts["covered"] += int(covered.sum())
                 table = table.filter(pa.array(~covered))
             if table.num_rows:

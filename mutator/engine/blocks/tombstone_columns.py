@@ -12,11 +12,18 @@ from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import from_texts, met_orders, to_column, to_texts
+from mutator.rules.register import NOTHING, RECORD
 
 
-def floor_of(plan: Plan) -> Any:
-    """Return the floor of a plan, as an element of a column of order values; None without one."""
-    return None if plan.floor is None else to_column(plan.rows.order_type, [plan.floor])[0]
+def floor_of(plan: Plan, kind: str = NOTHING) -> Any:
+    """Return the floor that a key meets, as an element of a column of order values; None without one.
+
+    kind: of what the place has of the key. Records meet it in the run that raises it: those that are below it later
+    came by an insert overwrite.
+    """
+    if plan.floor is None or (kind == RECORD and not plan.truncates):
+        return None
+    return to_column(plan.rows.order_type, [plan.floor])[0]
 
 
 def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:

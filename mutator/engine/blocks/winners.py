@@ -45,7 +45,6 @@ class Winners:
         self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
-        self.floor = floor_of(plan)
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self._rejected: list[Ints] = []
@@ -146,7 +145,7 @@ class Winners:
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
         reads = self.plan.register.reads_rows
         seen: tuple[Any, ...] = (old_orders, old_rows, sides.take(pa.array(rows))) if reads else ()
-        if not reads and self.floor is not None:
+        if not reads and self.plan.truncates:
             seen = (old_orders,)
         olds = Olds(RECORD, older, same, *seen)
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
@@ -203,12 +202,12 @@ class Winners:
         return Events(self._bag, first, last)
 
     def _met_by(self, events: Events, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
-        register = self.plan.register
+        register, floor = self.plan.register, floor_of(self.plan, olds.kind)
         if replaced is None:
-            yield from register.meet(events, olds, self.floor)
+            yield from register.meet(events, olds, floor)
             return
         for one, keys in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
-            for met in one.meet(events.chosen(keys), olds.chosen(keys), self.floor):
+            for met in one.meet(events.chosen(keys), olds.chosen(keys), floor):
                 yield met._replace(keys=keys[met.keys])
 
     def older(self, old_orders: Any, orders: Any) -> Flags:
@@ -235,8 +234,9 @@ class Winners:
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
-        if self.floor is not None:
-            old_orders = pc.max_element_wise(old_orders, self.floor)
+        floor = floor_of(self.plan)
+        if floor is not None:
+            old_orders = pc.max_element_wise(old_orders, floor)
         older = self.older(old_orders, orders)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
@@ -267,8 +267,10 @@ class Winners:
         self.note("revived", rest[moves == REVIVES])
         rest = rest[moves != ARRIVES]
         none = np.zeros(len(rest), np.bool_)
+        # A row of an overwrite is in a partition that it replaces: the floor, like a tombstone, does not make it late.
+        replaced = None if self.plan.operation == "apply" else ~none
         insert, bury = [arrive], [rest[:0]]
-        for decision, chosen, *_ in self._decided(rest, Olds(NOTHING, none, none), None):
+        for decision, chosen, *_ in self._decided(rest, Olds(NOTHING, none, none), replaced):
             self._count(decision, rest[chosen])
             if decision.result == "write":
                 insert.insert(-1, rest[chosen])

@@ -140,14 +140,14 @@ class _Search:
         """Yield all routes. own: the directory of each winner. located: what the search found."""
         found = self._found
         moves, mixed = found.moves.copy(), found.mixed.copy()
-        bag, floor = BlockBag(self._plan, Columns([found])), floor_of(self._plan)
+        bag = BlockBag(self._plan, Columns([found]))
         leaving: list[tuple[str, Ints]] = []
         for part in located:
             numbers = part.numbers
             order = found.orders.take(pa.array(numbers))
             register = self._plan.register
             register = register.replacing if self._plan.replaces(part.directory) else register
-            met = part.orders
+            met, floor = part.orders, floor_of(self._plan, part.kind)
             if floor is not None and part.kind == TOMBSTONE:
                 met = pc.max_element_wise(met, floor)
             olds = Olds(part.kind, flags(pc.greater(met, order)), np.zeros(len(numbers), np.bool_), met)

@@ -42,6 +42,7 @@ def merge_bucket(
     spellings: SortedSpellings | None = None,
     absences: Mapping[int, Any] = MappingProxyType({}),
     floor: Any = None,
+    truncates: bool = False,
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
@@ -49,7 +50,7 @@ def merge_bucket(
     key. changed: called with each row that changes, before and after, or None. won: called with the outcome and the
     precedence of each winner. rejected: called with each winner that is rejected, and why. horizon, expire_before: None
     where tombstones never expire. spellings: gets the keys of records, and those that are inserted. absences: by which
-    the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate.
+    the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate. truncates: the run raised it.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -63,7 +64,8 @@ def merge_bucket(
         elif tombstone is not None:
             order = tombstone[0] if register.full else met_order(*tombstone, absences)
             old = Old(TOMBSTONE, order if floor is None else max(order, floor))
-        decision, new_row, new_order, new_sides = register.meet_key(folded, old, floor)
+        met_floor = floor if truncates or record is None else None  # as in ``floor_of``
+        decision, new_row, new_order, new_sides = register.meet_key(folded, old, met_floor)
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, horizon, rejected)
@@ -100,7 +102,7 @@ def merge_bucket(
         order, committed = _buried(result, tombstone, old.order, new_order, now)
         if expire_before is not None and committed < expire_before:
             tally.expire(1, met_order(order, committed, absences))
-        elif floor is not None and order <= floor:
+        elif floor is not None and not register.full and met_order(order, committed, absences) <= floor:
             tally.counts["covered"] += 1
         else:
             bury((key, order, committed))

@@ -59,6 +59,7 @@ def write_bucket(
             spellings=SortedSpellings(tally) if have_spellings(plan.rows.spec["key"]) else None,
             absences=plan.absences,
             floor=plan.floor,
+            truncates=plan.truncates,
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)

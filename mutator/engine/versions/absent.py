@@ -28,6 +28,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, newest, to_texts
+from mutator.rules.register import RECORD
 from mutator.rules.sort_order import number_order
 
 _FEW = 4  # extents of a file whose hashes are read one extent after the other
@@ -53,7 +54,7 @@ def bury_absent(
     """
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
-    floor, buries = floor_of(plan) if plan.truncates else None, plan.register.buries_absent or replaced is not None
+    floor, buries = floor_of(plan, RECORD), plan.register.buries_absent or replaced is not None
     wanted = partial(buckets_of_group, group, plan.groups)
     for path, of_file in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
         extents = list(of_file)

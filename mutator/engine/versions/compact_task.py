@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.blocks.tombstone_columns import raised_orders
+from mutator.engine.blocks.tombstone_columns import floor_of, raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order
@@ -38,8 +38,9 @@ class Compacted:
     files: tuple[FileEntry, ...]
     rows: int
     tombstones: int  # that it wrote
-    expired: int  # tombstones that it did not write
-    horizon: str | None  # highest order value of these, as text
+    expired: int  # tombstones that it did not write, because they are old
+    covered: int  # tombstones that it did not write, because the floor is as high
+    horizon: str | None  # highest order value of expired ones, as text
 
 
 def compact_units(
@@ -51,7 +52,7 @@ def compact_units(
     number: int,
     attempt: int,
 ) -> Compacted:
-    """Write the live rows of some buckets, sorted by partition, bucket and key; tombstones expire.
+    """Write the live rows of some buckets, sorted by partition, bucket and key; tombstones expire, or are covered.
 
     packed: partitions whose rows share files. units: sorted by partition and bucket, each with its extents. number: of
     the task.
@@ -64,7 +65,8 @@ def compact_units(
     at_once = min(_ROWS, *(_rows_at_once(found) for _, found in units))
     rows = ExtentRows[IndexedRows](live, extents, read, width=plan.key_width, indexed=True, at_once=at_once)
     buried = list[Buried]()
-    written, expired = 0, [pa.array([], from_texts(plan.rows.order_type, pa.array([], pa.large_binary())).type)]
+    written, covered = 0, 0
+    expired = [pa.array([], from_texts(plan.rows.order_type, pa.array([], pa.large_binary())).type)]
     with BaseWriter(plan, target, number, attempt) as writer:
         before: MergeUnit | None = None
         for unit, found in units:
@@ -79,8 +81,9 @@ def compact_units(
             writer.end_unit()
             tables = [rows.tombstones(extent) for extent in found if extent.file.role == TOMBSTONES]
             if tables:
-                kept, gone = _kept(plan, pa.concat_tables(tables).combine_chunks())
+                kept, gone, below = _kept(plan, pa.concat_tables(tables).combine_chunks())
                 expired.append(gone)
+                covered += below
                 buried += _by_bucket(unit, kept)
         if buried:
             writer.bury(buried)
@@ -91,6 +94,7 @@ def compact_units(
         rows=written,
         tombstones=sum(one.rows.num_rows for one in buried),
         expired=len(gone),
+        covered=covered,
         horizon=text_of_order(highest),
     )
 
@@ -121,12 +125,19 @@ def _by_bucket(unit: MergeUnit, tombstones: Any) -> Iterator[Buried]:
             yield Buried(unit.partition, bucket, buckets, rows.combine_chunks())
 
 
-def _kept(plan: Plan, table: Any) -> tuple[Any, Any]:
-    """Return (the tombstones that have not expired, by key; the order values that deltas met in the others)."""
+def _kept(plan: Plan, table: Any) -> tuple[Any, Any, int]:
+    """Return the tombstones that are kept, by key; the order values that deltas met in expired ones; how many others.
+
+    The others are covered by the floor.
+    """
     keys = [(f"key_{number}", "ascending") for number in range(plan.key_width)]
     table = table.sort_by(keys).combine_chunks()
-    orders = raised_orders(plan, table)
-    if plan.expire_before is None:
-        return table, orders.slice(0, 0)
-    old = flags(pc.less(table.column("committed").cast(pa.int64()).combine_chunks(), plan.expire_before))
-    return table.filter(pa.array(~old)).combine_chunks(), orders.filter(pa.array(old))
+    orders, floor = raised_orders(plan, table), floor_of(plan)
+    none = np.zeros(len(orders), np.bool_)
+    covered = none if floor is None else flags(pc.less_equal(orders, floor))
+    old = none
+    if plan.expire_before is not None:
+        times = table.column("committed").cast(pa.int64()).combine_chunks()
+        old = flags(pc.less(times, plan.expire_before)) & ~covered
+    kept = table.filter(pa.array(~old & ~covered)).combine_chunks()
+    return kept, orders.filter(pa.array(old)), int(covered.sum())

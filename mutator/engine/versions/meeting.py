@@ -150,7 +150,7 @@ class Meeting:
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new))
-        if winners.floor is not None and not seen:
+        if plan.truncates and not seen:
             # A winner that is newer than all rows of an extent is below the floor only if they are, too.
             seen = (met.highs if old is None else exchanged(met.highs, [(rows, old)]),)
         actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, Commit
 from mutator.dataset.file_entry import DATA, FileEntry
+from mutator.dataset.state import State
 from mutator.dataset.versions.checkpoint import file_columns
 from mutator.dataset.versions.hidden_rows import SCHEMA, Hidden, index_table
 from mutator.dataset.versions.masks import Masks, index_of
@@ -59,7 +60,8 @@ class Moves:
     rows: int = 0  # moved
     tombstones: int = 0  # moved
     expired: int = 0  # tombstones that are gone
-    horizons: tuple[str, ...] = ()  # highest order values of these, as text
+    covered: int = 0  # likewise, because the floor is as high
+    horizons: tuple[str, ...] = ()  # highest order values of expired ones, as text
 
 
 class MovedRows:
@@ -92,7 +94,7 @@ class MovedRows:
         """Give up the tasks whose rows a restore changed: hid, showed, or touched otherwise than the base has them."""
         base, after = self._base.masks, self._base.masks.after(version)
         state = self._base.state.after(version)
-        if (state.spec, state.commit.buckets) != (self._base.state.spec, self._base.version.buckets):
+        if _as_read(state) != _as_read(self._base.state):
             self.given_up[:] = True
         for path, extents in self._extents.items():
             (positions, orders), (others, newer) = base.touched(path), after.touched(path)
@@ -110,6 +112,9 @@ class MovedRows:
         kept = [result for result, is_out in zip(self._results, self.given_up, strict=True) if not is_out]
         files = tuple(file for result in kept for file in result.files)
         tables, lost = self._carried_rows(files)
+        # Those that later versions hid have left already, whichever of the two they were.
+        covered = sum(result.covered for result in kept)
+        expired = sum(result.expired for result in kept) - max(lost - covered, 0)
         live, removed = LiveRows(self._base), list[str]()
         for path, extents in self._extents.items():
             moved = ~self.given_up[extents.tasks]
@@ -127,7 +132,8 @@ class MovedRows:
             index=tuple(tables),
             rows=sum(result.rows for result in kept),
             tombstones=sum(result.tombstones for result in kept),
-            expired=sum(result.expired for result in kept) - lost,
+            expired=expired,
+            covered=max(covered - lost, 0),
             horizons=tuple(result.horizon for result in kept if result.horizon is not None),
         )
 
@@ -170,6 +176,11 @@ class MovedRows:
         own = extent.extent
         keys = ((own.partition, own.bucket % groups, groups) for groups in self._groups[own.partition])
         return next(key for key in keys if key in self._tasks)
+
+
+def _as_read(state: State) -> tuple[Any, ...]:
+    """Return what tasks know of a table beside its rows: by the floor they forget tombstones."""
+    return state.spec, state.commit.buckets, state.commit.floor
 
 
 def _key(unit: MergeUnit) -> _Unit:

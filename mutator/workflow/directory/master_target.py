@@ -191,6 +191,7 @@ class MasterTarget(Target):
             run.clock(),
             dataset=made.commit.id,
             path=f"output/{run.id}",
+            floor=made.commit.floor,
             records=made.commit.records,
             counts={**made.commit.counts, **({bad_files.COUNT: len(bad)} if bad else {})},
             claim=_claim(run),
