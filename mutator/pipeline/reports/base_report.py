@@ -27,6 +27,7 @@ from mutator.pipeline.reports.sections import (
     time_text,
 )
 from mutator.pipeline.version_point import VersionPoint
+from mutator.rules.truth_table import records_deleted
 
 _CHARTED = 90  # versions of a page
 _LISTED = 40  # versions of a page
@@ -106,7 +107,7 @@ def _table(report: BaseReport) -> TableBlock:
     for one in reversed(report.versions[-_LISTED:]):  # newest first
         n = one.counts
         done = {name: n.get(f"feed {name}", 0) for name in names}
-        done["deleted"] += n.get("master deleted by absence", 0)
+        done["deleted"] = records_deleted(n)
         rows.append(
             (
                 f"{one.number:,}",

@@ -29,7 +29,7 @@ from mutator.pipeline.reports.sections import (
     time_text,
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
-from mutator.rules.truth_table import FEED_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 
 _FILES = 100  # of a page
 _PARTITIONS = 100  # of a page
@@ -116,8 +116,8 @@ class MergeReport(PageReport, WarningReport):
     @property
     def changed(self) -> int:
         """The number of records that were inserted, updated or deleted."""
-        names = ("feed inserted", "feed updated", "feed deleted", "master deleted by absence")
-        return sum(self.counts.get(name, 0) for name in names)
+        written = sum(self.counts.get(name, 0) for name in ("feed inserted", "feed updated"))
+        return written + records_deleted(self.counts)
 
     def sections(self) -> Iterable[ReportSection]:
         """Return the sections, in the order of the text."""

@@ -1,6 +1,6 @@
 """The sums of a merge: every row of the feed and of the master ends in one outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
@@ -32,12 +32,12 @@ class Sum(NamedTuple):
 
 def feed_sum(counts: Mapping[str, int]) -> Sum:
     """Return the rows of the feed by outcome."""
-    return _sum(counts, "feed rows", {name: f"feed {name}" for name in FEED_OUTCOMES})
+    return _outcomes(counts, "feed", FEED_OUTCOMES, "truncate")
 
 
 def master_sum(counts: Mapping[str, int]) -> Sum:
     """Return the rows of the master, as it was before, by outcome."""
-    return _sum(counts, "master rows", {name: f"master {name}" for name in MASTER_OUTCOMES})
+    return _outcomes(counts, "master", MASTER_OUTCOMES, "truncated")
 
 
 def output_sum(counts: Mapping[str, int]) -> Sum:
@@ -54,8 +54,15 @@ def tombstone_sum(counts: Mapping[str, int]) -> Sum:
         "deletes of unknown": "feed delete of unknown",
     }
     found = _sum(counts, "tombstones out", plus)
-    minus = tuple(SumPart(name, -counts.get(name, 0)) for name in ("revived", "expired"))
+    names = ("revived", "expired", *(name for name in ("covered",) if counts.get(name)))
+    minus = tuple(SumPart(name, -counts.get(name, 0)) for name in names)
     return Sum("tombstones", found.rows, (*found.parts, *minus))
+
+
+def _outcomes(counts: Mapping[str, int], side: str, names: Sequence[str], rare: str) -> Sum:
+    """Return the rows of a side by outcome. rare: an outcome that is left out where no row has it."""
+    found = (*names, *(name for name in (rare,) if counts.get(f"{side} {name}")))
+    return _sum(counts, f"{side} rows", {name: f"{side} {name}" for name in found})
 
 
 def _sum(counts: Mapping[str, int], total: str, parts: Mapping[str, str]) -> Sum:
