@@ -117,10 +117,8 @@ class LastWins(Register):
 
     def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
         """Look up one key in the truth table."""
-        if floor is not None and not self.place and (old.kind, folded is not None) in FLOOR_TABLE:
-            known = [] if old.kind == NOTHING else [old.order]
-            if all(order < floor for order in (*known, *([] if folded is None else [folded.last.order]))):
-                return KeyMet(FLOOR_TABLE[old.kind, folded is not None])
+        if (old.kind, folded is not None) in FLOOR_TABLE and self._is_below(folded, old, floor):
+            return KeyMet(FLOOR_TABLE[old.kind, folded is not None])
         return self._unmet[old.kind] if folded is None else KeyMet(self.table[self._case(folded, old)])
 
     @cached_property
@@ -128,8 +126,16 @@ class LastWins(Register):
         """The decision about a key without a mutation, by kind."""
         return {kind: KeyMet(self.table[self._case(None, Old(kind))]) for kind in (RECORD, TOMBSTONE)}
 
-    def line(self, folded: Folded | None, old: Old) -> str:
+    def _is_below(self, folded: Folded | None, old: Old, floor: Any) -> bool:
+        """Return whether all that is known of a key is older than the floor."""
+        known = [] if old.kind == NOTHING else [old.order]
+        orders = (*known, *([] if folded is None else [folded.last.order]))
+        return floor is not None and not self.place and all(order < floor for order in orders)
+
+    def line(self, folded: Folded | None, old: Old, floor: Any = None) -> str:
         """Return the name of the line of the truth table that decided."""
+        if self._is_below(folded, old, floor):
+            return "below the floor"
         known, winner, older, same = self._case(folded, old)
         return self.place + case_name((known, winner, None if self.place else older, same))
 

@@ -195,7 +195,7 @@ class Register(ABC):
         return own if replaced is None else np.where(replaced, self.replacing.buries_absent, own)
 
     @abstractmethod
-    def line(self, folded: Folded | None, old: Old) -> str:
+    def line(self, folded: Folded | None, old: Old, floor: Any = None) -> str:
         """Return the rule that decided about one key, for people."""
 
     @abstractmethod

@@ -6,6 +6,8 @@ gives, in a master and in a table, with compactions, restores and other writers 
 
 from __future__ import annotations
 
+import ast
+import itertools
 import random
 from collections.abc import Callable
 from functools import partial
@@ -15,10 +17,16 @@ from typing import Any
 import pytest
 
 import mutator
+from mutator import config as configuration
+from mutator.dataset.version_log import Log
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.pipeline.explain.answer import Explanation
+from mutator.pipeline.explain.feed_reading import files_at
+from mutator.pipeline.explain.master import explain_master
 from mutator.rules.envelopes import ENVELOPES, EnvelopeKind
 from mutator.table import commit
+from mutator.table.explain import explain_table
 from mutator.table.runners import run_on
 from mutator.table.table import Table
 from tests.laws.test_registers import ENGINES, KEYS, tombstones_in
@@ -27,6 +35,8 @@ from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
 from tests.support.versioned import left_of
+from tests.support.workflow_base import Place as Base
+from tests.table.test_changes import changes, replayed, rows_at
 from tests.table.test_several_writers import PHASES, at_phase
 
 BY_POSITION = {
@@ -100,6 +110,7 @@ def merged(
     return sorted((key, int(order), content) for key, order, content in rows_of), sorted(buried)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("settings", [BY_POSITION, BY_NAME, {**BY_POSITION, "master.unique": "true"}])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_cut_into_runs_gives_what_the_model_gives(engine: str, settings: dict[str, str], tmp_path: Path) -> None:
@@ -112,7 +123,9 @@ def test_any_cut_into_runs_gives_what_the_model_gives(engine: str, settings: dic
         assert merged(work / "whole", [rows], engine, settings) == expected
         assert merged(work / "cut", runs or [[]], engine, settings) == expected, runs
         assert merged(work / "again", [*runs, rows], engine, settings) == expected
-        floor = known(work / "again" / f"out{len(runs)}").commit.floor
+        last = work / "again" / f"out{len(runs)}"
+        assert local_engine.verify(str(last)).differences == ()
+        floor = known(last).commit.floor
         assert (None if floor is None else int(floor)) == floor_in(rows)
 
 
@@ -128,6 +141,7 @@ def test_any_cut_gives_one_partitioned_master(tmp_path: Path) -> None:
         assert merged(work / "cut", [*cut(rng, rows), rows], "blocks", settings) == expected
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_cut_on_spark_gives_what_the_model_gives(engine: str, sc: Any, tmp_path: Path) -> None:
     rows = [*world(random.Random(3)), ("", 6, "T", ""), ("d", 5, "U", "late")]
@@ -213,15 +227,51 @@ def test_a_truncate_without_an_order_value_is_a_reject(engine: str, tmp_path: Pa
             merged(tmp_path / str(len(settings)), [[("", "then", "T", "")]], engine, settings)  # type: ignore[list-item]
 
 
+def lines_of(found: Explanation) -> list[str]:
+    """Return the text of an explanation, which must give what the place has, and count as it did."""
+    assert not any(step.differs for step in found.steps)
+    return str(found).splitlines()
+
+
+def explained(work: Path, number: int, key: str) -> list[str]:
+    """Explain a key of a master after a run."""
+    before = str(work / (f"out{number - 1}" if number else "master"))
+    feed, config = [str(work / f"feed{number}")], configuration.parse({**BY_POSITION, **RUN})
+    return lines_of(explain_master(str(work / f"out{number}"), key, config, feed, before))
+
+
+TRUNCATED: list[list[Row]] = [
+    [("c", 2, "D", ""), ("", 5, "T", ""), ("d", 6, "U", "x"), ("b", 4, "U", "x")],
+    [("a", 4, "U", "y"), ("d", 7, "D", "")],
+    [("c", 5, "U", "z"), ("", 4, "T", "")],
+    [("", 8, "T", "")],  # and a tombstone is covered
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_explanation_knows_the_floor(engine: str, tmp_path: Path) -> None:
+    assert merged(tmp_path, TRUNCATED, engine, BY_POSITION) == lowered(FIRST, [row for run in TRUNCATED for row in run])
+    assert "  truncated (below the floor)" in explained(tmp_path, 0, "a")
+    late = "    {}, order value {}: late (below the floor)"
+    assert late.format("upsert", 4) in explained(tmp_path, 0, "b")
+    assert late.format("delete", 2) in explained(tmp_path, 0, "c")
+    assert late.format("upsert", 4) in explained(tmp_path, 1, "a")
+    assert "    upsert, order value 5: inserted (nothing, upsert)" in explained(tmp_path, 2, "c")
+    assert "  truncated (below the floor)" in explained(tmp_path, 3, "c")
+    for number, key in itertools.product(range(4), KEYS):
+        explained(tmp_path, number, key)
+
+
 class Applied:
     """A table that begins with two records."""
 
-    def __init__(self, work: Path, more: dict[str, str], open_runner: Any = None) -> None:
+    def __init__(self, work: Path, more: dict[str, str], open_runner: Any = None, dataset: Any = None) -> None:
         work.mkdir(parents=True, exist_ok=True)
         settings = {**BY_NAME, "num.reducer": "2", **more, **NO_LIMITS}
-        self.work, self.table, self._open_runner = work, Table.create(str(work / "table"), settings), open_runner
-        self._number = 0
-        self.apply([(key, order, "U", content) for key, (order, content) in FIRST.items()])
+        self.work, self._open_runner, self._number = work, open_runner, 0
+        self.table = Table.create(str(work / "table"), settings, dataset=dataset)
+        if dataset is None:
+            self.apply([(key, order, "U", content) for key, (order, content) in FIRST.items()])
 
     def feed(self, rows: list[Row]) -> str:
         self._number += 1
@@ -241,6 +291,13 @@ class Applied:
         before = self.table.refresh().version
         self.apply(rows)
         self.table.refresh().restore(before)
+
+    def explained(self, key: str) -> Explanation:
+        """Explain a key."""
+        config = configuration.parse({**BY_NAME, **RUN})
+        found = files_at([str(path) for path in self.work.glob("*.csv")], config.inputs)
+        newest, path = open_snapshot(self.table.path), self.table.path
+        return explain_table(newest, key, config, path, lambda _, part: found.find(part), str, found)
 
     @property
     def floor(self) -> int | None:
@@ -277,6 +334,76 @@ def test_any_cut_into_versions_gives_what_the_model_gives(more: dict[str, str], 
     assert covered
 
 
+def test_an_explanation_of_a_table_knows_the_floor(tmp_path: Path) -> None:
+    place = Applied(tmp_path, {})
+    for run in TRUNCATED:
+        place.apply(run)
+
+    def lines(key: str) -> list[str]:
+        return lines_of(place.explained(key))
+
+    found = {key: lines(key) for key in KEYS}
+    place.compact()
+    again = {key: lines(key) for key in KEYS}
+
+    assert {"  truncated (below the floor)", "    upsert, order value 4: late (below the floor)"} <= {*found["a"]}
+    assert "    upsert, order value 4: late (below the floor)" in found["b"]
+    inserted = found["c"].index("    upsert, order value 5: inserted (nothing, upsert)")
+    assert "  truncated (below the floor)" in found["c"][inserted:]
+    for key in KEYS:
+        assert [one for one in again[key] if "upsert," in one] == [one for one in found[key] if "upsert," in one]
+
+
+def test_the_changes_of_truncates_give_the_rows(tmp_path: Path) -> None:
+    place = Applied(tmp_path, PARTITIONS[1])
+    for run in TRUNCATED:
+        place.apply(run)
+    table, ends = place.table.refresh(), range(1, place.table.version + 1)
+    rows = [rows_at(table, number) for number in (0, *ends)]
+
+    def key(text: str) -> Any:
+        return ast.literal_eval(text)["id"]
+
+    for number in ends:
+        found = replayed(rows[number - 1], changes(table, number - 1, number), key)
+        assert found == sorted(map(repr, rows[number]))
+
+
+@pytest.mark.parametrize("more", PARTITIONS)
+def test_the_floor_goes_where_the_rows_go(more: dict[str, str], tmp_path: Path) -> None:
+    """From a master to a table, which is exported, and from there to a master."""
+    late: list[list[Row]] = [[("a", 4, "U", "late"), ("c", 5, "U", "z")], [("d", 4, "U", "late"), ("e", 5, "D", "")]]
+    settings = {**BY_NAME, **more}
+    merged(tmp_path, [[("", 5, "T", ""), ("b", 6, "U", "x")]], "auto", settings)
+    place = Applied(tmp_path / "place", more, dataset=str(tmp_path / "out0"))
+    place.apply(late[0])
+    exported = str(tmp_path / "exported")
+    place.table.refresh().export(exported)
+    feed = place.feed(late[1])
+    local_engine.mutate({**settings, **RUN}, master=exported, feed=feed, output=str(tmp_path / "last"))
+
+    assert known(tmp_path / "last").commit.floor == "5"
+    rows = mutator.Dataset(tmp_path / "last").to_arrow().to_pylist()
+    assert sorted(((row["id"], row["at"]) for row in rows), key=str) == [("b", "6"), ("c", "5")]
+    assert [*tombstones_in(tmp_path / "last")] == []
+
+
+def test_a_restore_of_a_base_brings_its_floor_back(tmp_path: Path) -> None:
+    base = Base(tmp_path, {**BY_POSITION, **NO_LIMITS, "claim.min.age": "0s", "allow.empty.master": "true"})
+    for number, rows in enumerate((["a,3,U,m", "b,9,U,x"], [",5,T,"], ["c,4,U,late"]), 1):
+        base.arrive(f"f_{number}.txt", *rows)
+        base.run()
+    floors = [one.floor for one in Log(str(base.path)).all()]
+    assert (floors, base.rows()) == ([None, "5", "5"], ["b,9,x"])
+
+    base.restore(1)
+    base.arrive("f_4.txt", "c,4,U,z")
+    base.run()
+
+    assert [one.floor for one in Log(str(base.path)).all()][3:] == [None, None]
+    assert base.rows() == ["a,3,m", "b,9,x", "c,4,z"]
+
+
 def test_any_cut_on_spark_gives_one_table(sc: Any, tmp_path: Path) -> None:
     rows = [*world(random.Random(3)), ("", 6, "T", ""), ("d", 5, "U", "late")]
     place = Applied(tmp_path / "table", {}, run_on("spark"))
@@ -286,6 +413,7 @@ def test_any_cut_on_spark_gives_one_table(sc: Any, tmp_path: Path) -> None:
     assert place.left() == lowered(FIRST, rows)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("more", PARTITIONS)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_writers_that_race_give_what_the_model_gives(
@@ -313,6 +441,7 @@ def test_writers_that_race_give_what_the_model_gives(
         assert place.left(compacted=True) == lowered(FIRST, rows)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_a_truncate_outruns_a_row_below_it_or_is_outrun(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

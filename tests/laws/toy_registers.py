@@ -112,7 +112,7 @@ class TwoFields(Register):
     def buries_absent(self) -> bool:
         return False
 
-    def line(self, folded: Folded | None, old: Old) -> str:
+    def line(self, folded: Folded | None, old: Old, floor: Any = None) -> str:
         return "two fields"
 
     def decisions(self, kind: str) -> Iterator[Decision]:

@@ -102,8 +102,6 @@ def merge_bucket(
         order, committed = _buried(result, tombstone, old.order, new_order, now)
         if expire_before is not None and committed < expire_before:
             tally.expire(1, met_order(order, committed, absences))
-        elif floor is not None and not register.full and met_order(order, committed, absences) <= floor:
-            tally.counts["covered"] += 1
         else:
             bury((key, order, committed))
     for decision, count in decided.items():

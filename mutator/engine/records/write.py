@@ -20,8 +20,10 @@ from mutator.engine.records.read_records import Element
 from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
+from mutator.engine.tally import Tally
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
+from mutator.rules.absences import met_order
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.id_spellings import have_spellings
 from mutator.rules.order_values import format_order
@@ -44,7 +46,7 @@ def write_bucket(
         plan, tally, form = task.plan, task.tally, plan.block_type
         files = task.files(plan.units[bucket])
         changes = None if task.changes is None else _Changes(plan, task.changes)
-        tombstones = _Tombstones(plan, files)
+        tombstones = _Tombstones(plan, files, tally)
         rows = merge_bucket(
             task.elements,
             tally,
@@ -97,14 +99,18 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 class _Tombstones:
-    """Tombstones that come one by one."""
+    """Tombstones that come one by one; those that the floor covers are counted, and go nowhere."""
 
-    def __init__(self, plan: Reading, files: BucketFiles) -> None:
-        self._plan, self._files = plan, files
+    def __init__(self, plan: Plan, files: BucketFiles, tally: Tally) -> None:
+        self._plan, self._files, self._tally = plan, files, tally
+        self._floor = None if plan.register.full else plan.floor  # as in ``Output.kept_tombstones``
         self._batch: list[Tombstone] = []
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
         key, order, committed = tombstone
+        if self._floor is not None and met_order(order, committed, self._plan.absences) <= self._floor:
+            self._tally.counts["covered"] += 1
+            return
         self._batch.append((key, format_order(self._plan.rows.order_type, order), committed))
         if len(self._batch) == _BATCH:
             self.flush()

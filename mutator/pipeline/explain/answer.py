@@ -211,7 +211,7 @@ class Explanation(WarningReport):
             yield f"    {what}: {self._why(outcome, one)}"
         if one.outcomes or one.before is None or one.after is None or one.before.kind == one.after.kind:
             return
-        if one.master == "deleted by absence":
+        if one.master in ("deleted by absence", "truncated"):
             yield f"  {f'in {name}: ' if name else ''}{one.master}{f' ({one.line})' if one.line else ''}"
         elif one.before.kind == "tombstone" and one.after.kind == "nothing":
             yield "  its tombstone expired"

@@ -37,6 +37,8 @@ class RunFeed:
     overwrites: bool = False  # the feed replaced partitions, or everything
     expire_before: int | None = None
     horizon: Any = None  # highest order value that had expired before the run
+    floor: Any = None  # highest order value of a truncate, after the run
+    truncates: bool = False  # the run raised it
     held: ByPartition | None = None  # the state of the key in the dataset of the run; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
     action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
@@ -96,7 +98,7 @@ def steps_of(
         else:
             decided = _decided(state, run, by_partition, is_partitioned, absences)
             computed = _after(state, decided)
-        differs = computed is not None and run.held is not None and not _alike(computed, run.held)
+        differs = computed is not None and run.held is not None and not _alike(computed, run.held, run.floor)
         if run.held is not None:
             known = {name: (one, run.held.get(name, NOTHING)) for name, one in decided.items()}
             decided = {name: refined(*found, run.register) for name, found in known.items()}
@@ -136,8 +138,11 @@ def _decided(
                 horizon=run.horizon,
                 is_complete=is_complete,
                 absences=absences,
+                floor=run.floor,
+                truncates=run.truncates,
             )
-        if is_partitioned and not mutations and before != decided.after and not run.register.full:
+        everywhere = run.register.full or run.truncates
+        if is_partitioned and not mutations and before != decided.after and not everywhere:
             decided = replace(decided, after=None)  # tombstones of a partition without mutations do not expire
         made[name] = decided
     return made
@@ -152,14 +157,21 @@ def _after(state: ByPartition | None, decided: Mapping[str | None, Decided]) -> 
     return {**(state or {}), **found}
 
 
+def _covered(held: Held, floor: Any) -> Held:
+    return NOTHING if held.kind == "tombstone" and floor is not None and held.order <= floor else held
+
+
 def _differ(one: ByPartition | None, other: ByPartition | None) -> bool:
     return one is not None and other is not None and not _alike(one, other)
 
 
-def _alike(one: ByPartition, other: ByPartition) -> bool:
-    """Return whether two states of a key are equal; contents of different forms cannot be compared."""
+def _alike(one: ByPartition, other: ByPartition, floor: Any = None) -> bool:
+    """Return whether two states of a key are equal; contents of different forms cannot be compared.
+
+    floor: stands for the tombstones that are not above it.
+    """
     for name in {*one, *other}:
-        mine, yours = one.get(name, NOTHING), other.get(name, NOTHING)
+        mine, yours = (_covered(held.get(name, NOTHING), floor) for held in (one, other))
         if mine.kind != yours.kind or mine.order != yours.order:
             return False
         if mine.kind == "record" and mine.form == yours.form and mine.content != yours.content:

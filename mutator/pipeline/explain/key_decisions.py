@@ -101,11 +101,14 @@ def decide_key(
     horizon: Any = None,
     is_complete: bool = True,
     absences: Mapping[int, Any] = MappingProxyType({}),
+    floor: Any = None,
+    truncates: bool = False,
 ) -> Decided:
     """Decide about a key as the run did.
 
     before: what the master held; None: not known. register: of the run. now, expire_before: commit times in ms.
-    horizon, absences: as in ``merge_bucket``. is_complete: no other mutation of the run can have had the key.
+    horizon, absences, floor, truncates: as in ``merge_bucket``. is_complete: no other mutation of the run can have had
+    the key.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
@@ -123,16 +126,20 @@ def decide_key(
             horizon=horizon,
             expire_before=expire_before,
             absences=absences,
+            floor=floor,
+            truncates=truncates,
         )
     )
     counts = tally.counts
     outcome = next((name for name in FEED_OUTCOMES if name != "superseded" and counts[f"feed {name}"]), None)
-    master = next((name for name in MASTER_OUTCOMES if name != "duplicate" and counts[f"master {name}"]), None)
+    removed = (*(name for name in MASTER_OUTCOMES if name != "duplicate"), "truncated")
+    master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
     after = _after(before, winner, rows, buried)
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
-    line: str | None = register.line(*_met_by(register, before, ordered, absences))
+    met_floor = floor if truncates or before.kind != "record" else None
+    line: str | None = register.line(*_met_by(register, before, ordered, absences), met_floor)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
     outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]

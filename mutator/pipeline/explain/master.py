@@ -64,6 +64,8 @@ class _Master(ExplainedPlace):
         if known is None:
             return ()
         last, since = known.commit, "" if self._earlier is None else self._earlier.commit.committed
+        floors = {last.committed: last.floor}  # the manifest does not say which run raised it
+        first = None if self._earlier is None else self._earlier.commit.floor
         ordered = sorted((part for part in known.feed if part.committed > since), key=lambda part: part.committed)
         return [
             Commit(
@@ -72,6 +74,7 @@ class _Master(ExplainedPlace):
                 action=RUN,
                 run=last.run if committed == last.committed else "",
                 committed=committed,
+                floor=floors.get(committed, first),
                 feed=tuple(parts),
             )
             for committed, parts in groupby(ordered, key=lambda part: part.committed)

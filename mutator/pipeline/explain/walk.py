@@ -51,8 +51,7 @@ class _Walk:
         self._note(f"what the {'table' if place.kind == 'table' else 'master'} holds now", self._why_now)
         commits = place.commits()
         given, why_given = place.given(commits)
-        horizons = [None, *map(place.horizon, commits)]  # each run meets the horizon of the run before
-        found = map(self._run, commits, horizons)
+        found = map(self._run, commits, (None, *commits))
         runs = [run for run in found if run is not None]
         steps = steps_of(
             given,
@@ -93,12 +92,13 @@ class _Walk:
         if why is not None:
             self._unknown.append(f"{what}: {why}")
 
-    def _run(self, version: Commit, horizon: str | None) -> RunFeed | None:
+    def _run(self, version: Commit, before: Commit | None) -> RunFeed | None:
         """Return a version with its mutations of the key; None if it has nothing to do with the key.
 
-        horizon: of the version before.
+        before: the version before, whose horizon a run meets, and whose floor it may raise.
         """
-        place = self._place
+        place, order_type = self._place, self._key.order_type
+        horizon, known = (None, None) if before is None else (place.horizon(before), before.floor)
         if not place.concerns(version):
             self._excluded += len(version.feed)
             return None
@@ -111,7 +111,9 @@ class _Walk:
             run=version.run if version.claim is None else version.claim.run,
             committed=version.committed,
             register=register_of(place.config, self._key.rows, full=False),
-            horizon=order_value(self._key.order_type, horizon),
+            horizon=order_value(order_type, horizon),
+            floor=order_value(order_type, version.floor),
+            truncates=version.floor != known,
             held=held,
             restored=None if version.restored is None else version.restored.version,
             action=version.action,
