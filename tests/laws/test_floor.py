@@ -198,6 +198,20 @@ def test_an_overwrite_may_insert_rows_below_the_floor(engine: str, tmp_path: Pat
         merged(tmp_path / "with", [*runs[1:2], *runs[:1]], engine, BY_POSITION, on)
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_covered_tombstone_does_not_stop_an_overwrite(compacted: bool, tmp_path: Path) -> None:
+    place = Applied(tmp_path, PARTITIONS[1])
+    place.apply([("b", 4, "D", "")])
+    place.apply([("", 9, "T", ""), ("d", 9, "U", "x")])
+    if compacted:
+        assert place.compact().covered == 1
+
+    report = place.table.refresh().insert_overwrite(place.feed([("b", 2, "U", "y")]))
+
+    assert report.counts["feed inserted"] == 1
+    assert place.left() == ([("b", 2, "y"), ("d", 9, "x")], [])
+
+
 def test_an_overwrite_of_a_table_may_insert_rows_below_the_floor(tmp_path: Path) -> None:
     place = Applied(tmp_path, PARTITIONS[1])
     place.apply([("", 9, "T", ""), ("b", 9, "U", "x")])

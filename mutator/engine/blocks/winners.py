@@ -236,6 +236,8 @@ class Winners:
         deletes = self.found.deletes[positions]
         floor = floor_of(self.plan)
         if floor is not None:
+            if replaced is not None:  # a covered tombstone is as good as none, in ``meet_nothing``
+                replaced = replaced | flags(pc.less_equal(old_orders, floor))
             old_orders = pc.max_element_wise(old_orders, floor)
         older = self.older(old_orders, orders)
         self.met[positions] = True
