@@ -1,7 +1,8 @@
 """The command line: the only room that prints and exits.
 
 program              assembles the parsers, prints, and ends the process; runs the scripts in ``jobs/``
-parser               argparse with suggestions, and with options that every command has
+parser               argparse with options that every command has
+usage                errors in the words of a command line, with suggestions
 messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
@@ -14,7 +15,7 @@ workflow_runs        ``mutator workflow run`` and ``watch``
 bridge_commands      ``mutator bridge …``
 partition_commands   ``mutator partition``
 many_commands        ``mutator run-many``
-settings_commands    ``mutator settings``, ``mutator completion``
+settings_commands    ``mutator settings``, ``mutator completion``, ``mutator help``
 sample_commands      ``mutator sample …``, ``mutator demo``
 sample               the generator of sample data; ``sample/data`` is a link to the sample data themselves
 """

@@ -1,6 +1,8 @@
 """The form of a command: its options, its function, its answer, and examples."""
 
 import argparse
+import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ _PATHS = {
     "IN_PATHS",
     "OUT_PATH",
 }  # what options and arguments are called
+_OF_WINDOWS = re.compile(r"([A-Za-z]):[\\/](.*)", re.DOTALL)
 Option = Callable[[Any], Any]  # adds itself to a parser, or to a group of one
 
 
@@ -59,10 +62,11 @@ class _Named(ABC):
         """Return the help as a sentence."""
         return f"{self.help[0].upper()}{self.help[1:]}."
 
-    def add_to(self, commands: Any) -> None:
+    def add_to(self, commands: Any, parent: argparse.ArgumentParser) -> None:
         """Add the command to the subparsers of a parser, which add its options when the command is parsed."""
         texts = {"help": self.help, "description": self.description, "epilog": self.epilog}
-        commands.add_parser(self.name, **texts).fill = self.fill
+        parser = commands.add_parser(self.name, **texts)
+        parser.fill, parser.parent = self.fill, parent
 
     @abstractmethod
     def fill(self, parser: argparse.ArgumentParser) -> None:
@@ -108,29 +112,39 @@ class Group(_Named):
 
 
 def add_commands(parser: argparse.ArgumentParser, commands: Sequence[Command | Group]) -> None:
-    """Add commands to a parser; a command line without one is an error that names them."""
+    """Add commands to a parser; a command line without one prints the help."""
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in commands:
-        command.add_to(subparsers)
-    names = ", ".join(command.name for command in commands)
-    parser.set_defaults(carry_out=lambda _: parser.error(f"a command is required: {names}"))
+        command.add_to(subparsers, parser)
+    parser.set_defaults(carry_out=lambda _: iter([Answer(parser.format_help().rstrip())]))
 
 
-def option(*names: str, **settings: Any) -> Option:
+def option(*names: str, old: str | None = None, **settings: Any) -> Option:
     """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them.
 
+    old: an earlier spelling, which still works, but is not in the help.
     Without an ``action``, an option may be given only once. An empty path is an error: it is a variable of a shell that
     is not set, and would be the current directory.
     """
     given: dict[str, Any] = {"action": _Once} if names[0].startswith("-") else {}
     if settings.get("metavar", names[0].upper()) in _PATHS:
         given["type"] = _path
-    return lambda parser: parser.add_argument(*names, **{**given, **settings})
+
+    def add_to(parser: Any) -> argparse.Action:
+        action: argparse.Action = parser.add_argument(*names, **{**given, **settings})
+        if old is not None:
+            parser._option_string_actions[old] = action
+        return action
+
+    return add_to
 
 
 def _path(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
+    if os.name != "nt" and (match := _OF_WINDOWS.fullmatch(text)) and not os.path.exists(text):
+        drive, rest = match[1].lower(), match[2].replace("\\", "/")
+        raise argparse.ArgumentTypeError(f"{text} is a path of Windows; in WSL it is /mnt/{drive}/{rest}")
     return text
 
 

@@ -34,7 +34,23 @@ _log = logging.getLogger(__name__)
 def setting(overrides: str = "the configuration file") -> Option:
     """Return the option for single settings."""
     text = f"a setting, which overrides {overrides}; repeatable"
-    return option("-D", action="append", default=[], dest="settings", metavar="KEY=VALUE", help=text)
+    more: dict[str, Any] = {
+        "action": "append",
+        "default": [],
+        "type": _assignment,
+        "metavar": "KEY=VALUE",
+        "help": text,
+    }
+    return option("-D", dest="settings", **more)
+
+
+def _assignment(text: str) -> str:
+    """Return the value of -D. Raises the error of a word that is no ``key=value``: the shell splits at blanks."""
+    key, mark, _ = text.partition("=")
+    if mark and key.strip():
+        return text
+    cure = f"-D {key}=VALUE, without blanks" if key.strip() else "-D KEY=VALUE, such as -D num.reducer=8"
+    raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; write {cure}")
 
 
 def new_directory(name: str = "--output") -> Option:

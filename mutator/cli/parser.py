@@ -1,4 +1,4 @@
-"""The parser of a command line: argparse with options that every command has, and with suggestions."""
+"""The parser of a command line: argparse with options that every command has, and with errors in other words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from mutator.cli.messages import error_line
+from mutator.cli.usage import Usage, listed
 from mutator.config.sources import suggestion
 from mutator.errors.display import one_line
 from mutator.errors.version import VERSION
@@ -18,11 +19,12 @@ class Parser(argparse.ArgumentParser):
     """A parser whose options are added when they are needed; the last two are ``--quiet`` and ``--verbose``."""
 
     fill: Callable[[argparse.ArgumentParser], None] | None = None  # adds the other options
-    elsewhere: Mapping[str, str] = {}  # name of a command that a group has -> the words that call it
+    parent: Parser | None = None  # of which it is a command
+    _words: Sequence[str] = ()
 
     def __init__(self, **settings: Any) -> None:
         # A shortened option would become another one, or an error, as soon as a new option begins like it.
-        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **settings})
+        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, "exit_on_error": False, **settings})
         self._is_complete = False
 
     def complete(self) -> None:
@@ -39,29 +41,58 @@ class Parser(argparse.ArgumentParser):
     def all_actions(self) -> Iterator[argparse.Action]:
         """Yield every option and argument, also those of all commands."""
         self.complete()
-        for action in self._actions:
-            yield action
-            if isinstance(action, argparse._SubParsersAction):
-                for parser in action.choices.values():
-                    yield from parser.all_actions()
+        yield from self._actions
+        for parser in self.commands.values():
+            yield from parser.all_actions()
+
+    @property
+    def commands(self) -> Mapping[str, Parser]:
+        """Return the parsers of commands, by name."""
+        groups = (one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction))
+        return next(groups, {})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words as argparse does, but name an unknown option before one that is missing."""
+        """Parse words as argparse does, but name an unknown option before one that is missing, and no rest is left."""
         self.complete()
-        words = sys.argv[1:] if args is None else list(args)
+        self._words = sys.argv[1:] if args is None else list(args)
         # The options of a command follow its name.
-        self._check_options(words if self._subparsers is None else takewhile(lambda word: word[:1] == "-", words))
-        return super().parse_known_args(words, namespace)
+        own = takewhile(lambda word: word[:1] == "-", self._words) if self.commands else self._words
+        self._check_options(own)
+        try:
+            parsed, rest = super().parse_known_args(self._words, namespace)
+        except argparse.ArgumentError as fault:
+            self.error(fault.message if fault.argument_name is None else self._usage.of_option(fault))
+        if rest:
+            self.error(self._usage.too_many(rest))
+        return parsed, rest
+
+    @property
+    def _usage(self) -> Usage:
+        """Return what messages need; this adds the options of all commands."""
+        others = {leaf.prog: leaf._option_string_actions for leaf in self._root._leaves() if leaf is not self}
+        arguments = [action for action in self._actions if not action.option_strings]
+        return Usage(self._words, self._option_string_actions, arguments, others)
+
+    @property
+    def _root(self) -> Parser:
+        return self if self.parent is None else self.parent._root
+
+    def _leaves(self) -> Iterator[Parser]:
+        """Yield the parsers of all commands that have no commands of their own."""
+        self.complete()
+        for parser in self.commands.values():
+            yield from parser._leaves()
+        if not self.commands:
+            yield self
 
     def _check_options(self, words: Iterable[str]) -> None:
-        known = [name for name in self._option_string_actions if name.startswith("--")]
+        known = self._option_string_actions
         for word in takewhile(lambda word: word != "--", words):
             name = word.partition("=")[0]
-            if name.startswith("--") and name not in known:
-                self.error(f"there is no option {name}{_suggested_option(name, known)}")
             # The letters after a known one are another option or a value: -qv, -Dkey=value
-            if word[:1] == "-" and word[1:2].isalpha() and word[:2] not in self._option_string_actions:
-                self.error(f"there is no option {name}{_suggested_option(f'-{name}', known)}")
+            is_short = word[:1] == "-" and word[1:2].isalpha() and word[:2] not in known
+            if is_short or (name.startswith("--") and name not in known):
+                self.error(self._usage.unknown_option(name))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a word that is not one of the choices, and suggest the nearest."""
@@ -71,26 +102,18 @@ class Parser(argparse.ArgumentParser):
         if not isinstance(action, argparse._SubParsersAction):
             message = f"{value!r} is not one of {', '.join(known)}{suggestion(value, known)}"
             raise argparse.ArgumentError(action, message)
-        full = self.elsewhere.get(value)
-        near = f"; did you mean {full}?" if full else suggestion(value, known)
+        elsewhere = {leaf.prog: leaf.prog.split()[-1] for leaf in self._root._leaves()}
+        named = [prog for prog, name in elsewhere.items() if name == value]
+        if named:
+            near = f"; did you mean {listed(named, 'or')}?"
+        else:
+            near = suggestion(value, [*known, *elsewhere.values()])
         self.error(f"there is no command {value}{near or '; the commands are ' + ', '.join(known)}")
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the error, and exit."""
-        self.print_usage(sys.stderr)
-        self.exit(2, error_line(self.prog, one_line(message)))
-
-
-def _suggested_option(name: str, known: Sequence[str]) -> str:
-    """Return the end of a message on an unknown option: those that begin like it, or else the nearest one.
-
-    >>> _suggested_option("--o", ["--order-by", "--master", "--output"])
-    '; did you mean --order-by or --output?'
-    """
-    *others, last = [option for option in known if option.startswith(name)] or [""]
-    if not last:
-        return suggestion(name, known)
-    return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
+        """Print the error and how to get help, and exit."""
+        text = f"{self._usage.of_line(message)} ({self.prog} --help)"
+        self.exit(2, error_line(self.prog, one_line(text)))
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -13,6 +13,7 @@
     mutator settings [NAME]
     mutator demo [DIR]
     mutator completion bash|zsh|fish
+    mutator help [COMMAND]
     mutator sample new|upsert|delete ROWS
 
 Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 6 a workflow
@@ -47,7 +48,7 @@ from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import DEMO, SAMPLE
-from mutator.cli.settings_commands import SETTINGS, completion
+from mutator.cli.settings_commands import SETTINGS, completion, help_command
 from mutator.cli.table_commands import TABLES
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.dataset.gc_pause import collect_rarely
@@ -123,8 +124,6 @@ def program() -> Parser:
     )
     parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     add_commands(parser, COMMANDS)
-    groups = [command for command in COMMANDS if isinstance(command, Group)]
-    parser.elsewhere = {inner.name: f"{group.name} {inner.name}" for group in groups for inner in group.commands}
     return parser
 
 
@@ -158,6 +157,7 @@ COMMANDS = (
     DEMO,
     SAMPLE,
     completion(program),
+    help_command(program),
 )
 _JOBS: dict[str, Command | Group] = {
     "bridge_export.py": EXPORT,

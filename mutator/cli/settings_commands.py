@@ -5,6 +5,10 @@ mutator settings [NAME] [--json | --schema]
 The command ``mutator completion``.
 
 mutator completion bash|zsh|fish        print a script for the shell, which completes commands, options and paths
+
+The command ``mutator help``.
+
+mutator help [COMMAND]                  print the help of a command, or of all
 """
 
 from __future__ import annotations
@@ -40,13 +44,29 @@ def completion(program: Callable[[], Parser]) -> Command:
     return Command(
         "completion",
         "print a script that lets a shell complete commands, options and paths",
-        (option("shell", choices=_SHELLS, help="the shell"),),
+        (option("shell", choices=_SHELLS, metavar="SHELL", help="bash, zsh or fish"),),
         carry_out,
         examples=(
             "mutator completion bash > ~/.local/share/bash-completion/completions/mutator",
             "mutator completion zsh > ~/.zfunc/_mutator  # with ~/.zfunc in fpath",
             "mutator completion fish > ~/.config/fish/completions/mutator.fish",
         ),
+    )
+
+
+def help_command(program: Callable[[], Parser]) -> Command:
+    """Return the command that prints the help of another one. program: returns the parser of all commands."""
+
+    def carry_out(arguments: argparse.Namespace) -> Iterator[Answer]:
+        program().parse_args([*arguments.words, "--help"])
+        yield from ()  # --help has printed it, and ends the command
+
+    return Command(
+        "help",
+        "print the help of a command",
+        (option("words", nargs="*", metavar="COMMAND", help="a command, such as run or table apply"),),
+        carry_out,
+        examples=("mutator help run", "mutator help table apply"),
     )
 
 

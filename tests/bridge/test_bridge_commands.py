@@ -89,7 +89,11 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
             2,
             "'csv' is not one of orc",
         ),
-        (["export", "--from", "{}/table", "--table", "db.t", "--to", "{}/x"], 2, "not allowed with"),
+        (
+            ["export", "--from", "{}/table", "--table", "db.t", "--to", "{}/x"],
+            2,
+            "--from and --table exclude each other",
+        ),
         (
             ["export", "--from", "{}/table", "--to", "{}/x", "-D", "field.delim.regex=::"],
             2,

@@ -180,69 +180,6 @@ def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-# Suggestions
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["rnu"], "mutator: error: there is no command rnu; did you mean run?"),
-        (["-v", "verfy", "x"], "there is no command verfy; did you mean verify?"),
-        (["restore", "base"], "there is no command restore; did you mean table restore?"),
-        (["workflow", "stat", "base"], "mutator workflow: error: there is no command stat; did you mean status?"),
-        ([], "mutator: error: a command is required: init, run, verify, explain, "),
-        (["bridge"], "mutator bridge: error: a command is required: export, import, run"),
-        (["xyz"], "there is no command xyz; the commands are init, run, verify, explain, "),
-        (["bridge", "xyz"], "there is no command xyz; the commands are export, import, run"),
-        (
-            [*RUN, "o", "--engine", "block"],
-            "argument --engine: 'block' is not one of auto, blocks, records; did you mean blocks?",
-        ),
-    ],
-)
-def test_misspelled_command(argv, message, capsys):
-    assert main(argv) == 2
-
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert message in err.splitlines()[-1]
-
-
-SHORTENED = [
-    ("--o", "--order-by, --order-type, --op or --output"),
-    ("--d", "--delete-codes, --delimiter or --dry-run"),
-    ("--eng=records", "--engine"),
-    ("--outptu", "--output"),
-    ("--verb", "--verbose"),
-    ("-e", "--engine"),
-]
-
-
-@pytest.mark.parametrize(("word", "full"), SHORTENED)
-def test_shortened_option(tmp_path, word, full, capsys):
-    for call, name in ((main, "mutator run"), (lambda words: job("bulk_mutate.py", words[1:]), "bulk_mutate.py")):
-        assert call([*RUN, f"{tmp_path}/out", word, "x"]) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        option = word.partition("=")[0]
-        assert err.splitlines()[-1] == f"{name}: error: there is no option {option}; did you mean {full}?"
-    assert not (tmp_path / "out").exists()
-
-
-def test_shortened_option_before_the_command_and_of_another_command(capsys):
-    assert (
-        main(["--verb", "verify", "x"])
-        == main(["verify", "--js", "x"])
-        == main(["sample", "new", "--se", "2", "3"])
-        == 2
-    )
-
-    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert [line.rpartition("; ")[2] for line in lines] == [
-        f"did you mean {full}?" for full in ("--verbose", "--json", "--seed")
-    ]
-
-
 # Colours
 
 

@@ -1,9 +1,11 @@
 """Mistakes on a command line: the message blames the right one at once."""
 
 import re
+import shlex
 
 import pytest
 
+from mutator.cli import job as job_of
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
@@ -11,6 +13,90 @@ from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
 SETTINGS = (
     b"id.field.ordinals=0\ntemporal.ordering.field.ordinal=2\ntemporal.ordering.field.numeric=true\nfield.count=3\n"
 )
+
+
+# --- the words themselves
+
+RUN = "run --master m --feed f --output o"
+OF_WORDS = {
+    # misspelled, shortened, of another command
+    "run --outptu o": "there is no option --outptu; did you mean --output?",
+    "run --order_by ts": "there is no option --order_by; did you mean --order-by?",
+    "run --o x": "there is no option --o; did you mean --order-by, --order-type, --op or --output?",
+    "run --eng=records": "there is no option --eng; did you mean --engine?",
+    "run -e records": "there is no option -e; did you mean --engine?",
+    "table scan t --js": "there is no option --js; did you mean --json?",
+    "verify --feed f": "there is no option --feed; it is an option of mutator init and 9 other commands",
+    "run --bookmark b": "there is no option --bookmark; it is an option of mutator table changes",
+    "run --frobnicate": "there is no option --frobnicate",
+    "--verb verify x": "there is no option --verb; did you mean --verbose?",
+    "--config a.toml run": "there is no option --config before the command; write it after it: mutator run --config",
+    # settings
+    "run --id.field.ordinals 0": "there is no option --id.field.ordinals; did you mean --key?",
+    "run --num-reducer 8": "there is no option --num-reducer; did you mean -D num.reducer=VALUE?",
+    "run --rsbm.sync.mode=full": "there is no option --rsbm.sync.mode; did you mean -D sync.mode=VALUE?",
+    "run --partitioned.by=day": "there is no option --partitioned.by; did you mean --partitioned-by?",
+    "run --default.price 0": "there is no option --default.price; did you mean -D default.price=VALUE?",
+    f"{RUN} -D num.reducer 8": "-D: 'num.reducer' is not KEY=VALUE; write -D num.reducer=VALUE, without blanks",
+    f"{RUN} -D order_by = ts": "-D: 'order_by' is not KEY=VALUE; write -D order_by=VALUE, without blanks",
+    f"{RUN} -D =8": "-D: '=8' is not KEY=VALUE; write -D KEY=VALUE, such as -D num.reducer=8",
+    f"{RUN} -D": "-D needs a value: -D KEY=VALUE",
+    # values
+    "run --feed": "--feed needs a value: --feed PATH",
+    "run --feed --output o": "--feed needs a value: --feed PATH",
+    "init -o": "-o needs a value: -o FILE",
+    "run --order-by -x": "there is no option -x; if it is the value of --order-by, write --order-by=-x",
+    "run --engine block": "--engine: 'block' is not one of auto, blocks, records; did you mean blocks?",
+    "run --json=true": "--json takes no value; leave out =true",
+    "changes b --from x": "--from: 'x' must be a whole number",
+    "table scan t --limit -5": "--limit: '-5' must be a whole number, 0 or more",
+    "sample new many": "ROWS: 'many' must be a whole number",
+    "run --master= --feed f": "--master: the path is empty",
+    r"run --feed 'C:\data\feed'": r"--feed: C:\data\feed is a path of Windows; in WSL it is /mnt/c/data/feed",
+    # too few, too many
+    "run": "--master DIR, --feed PATH and --output DIR are missing",
+    "run m f o": "--master DIR, --feed PATH and --output DIR are missing; no option is before 'm', 'f' and 'o'",
+    "run --master m --output o f": "--feed PATH is missing; write --feed before 'f'",
+    "verify": "DIR is missing",
+    "completion": "SHELL is missing",
+    "table changes t": "--from A or --bookmark NAME is missing",
+    "verify a b": "unexpected 'b'; leave it out",
+    f"{RUN} --key a b": "unexpected 'b'; --key takes one value; put a value with blanks in quotes",
+    f"{RUN} --key a --key b": "--key is given twice; give it once",
+    "workflow run b --engine auto --engine=blocks": "--engine is given twice; give it once",
+    "init -o a --output=b": "--output is given twice; give it once",
+    "table changes t --from 1 --bookmark b": "--from and --bookmark exclude each other; give one of them",
+    # commands
+    "rnu": "there is no command rnu; did you mean run?",
+    "-v verfy x": "there is no command verfy; did you mean verify?",
+    "apply t": "there is no command apply; did you mean mutator table apply?",
+    "aply t": "there is no command aply; did you mean apply?",
+    "restore b": "there is no command restore; did you mean mutator workflow restore or mutator table restore?",
+    "workflow stat b": "there is no command stat; did you mean status?",
+    "table verfy t": "there is no command verfy; did you mean verify?",
+    "table partition": "there is no command partition; did you mean mutator partition?",
+    "help rnu": "there is no command rnu; did you mean run?",
+    "bridge xyz": "there is no command xyz; the commands are export, import, run",
+}
+
+
+@pytest.mark.parametrize("words", OF_WORDS)
+def test_words_that_make_no_command(words, capsys):
+    """One line names each option as it was written, and the command that helps; no usage precedes it."""
+    assert main(shlex.split(words)) == 2
+
+    out, err = capsys.readouterr()
+    [program] = re.findall(r"^(mutator[ a-z-]*): error: ", err)
+    assert (out, err) == ("", f"{program}: error: {OF_WORDS[words]} ({program} --help)\n")
+
+
+def test_words_that_make_no_job(capsys):
+    assert job_of("bulk_mutate.py", ["--master", "m", "--outptu", "x"]) == 2
+    message = "there is no option --outptu; did you mean --output? (bulk_mutate.py --help)"
+    assert capsys.readouterr().err == f"bulk_mutate.py: error: {message}\n"
+
+
+# --- settings, files and rows
 
 
 @pytest.fixture(params=ENGINES)

@@ -820,7 +820,9 @@ def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monke
         "  num.reducer: '0' must be a whole number from 1 to 999999\n"
     )
     assert main(["run", "--config", str(path), *places, "-D", "num.reducer"]) == 2
-    assert capsys.readouterr().err.startswith("mutator: error: -D num.reducer: expected key=value")
+    assert capsys.readouterr().err.startswith(
+        "mutator run: error: -D: 'num.reducer' is not KEY=VALUE; write -D num.reducer=VALUE"
+    )
 
 
 # --- short names

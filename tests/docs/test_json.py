@@ -182,10 +182,10 @@ def test_every_command_with_a_report_is_on_the_page():
         command.fill(parser)
         without |= set() if "--json" in parser.format_help() else {name}
     assert without == {
-        *("mutator sample new", "mutator sample upsert", "mutator sample delete", "mutator completion"),
+        *("mutator sample new", "mutator sample upsert", "mutator sample delete", "mutator completion", "mutator help"),
     }
     assert {command for command in commands if f"`{command}" not in PAGE} <= without
-    assert "`mutator sample` prints rows and `mutator completion` a script" in head
+    assert "`mutator sample` prints rows, `mutator completion` a script and `mutator help` text" in head
 
 
 @pytest.mark.parametrize("words", ["table scan versioned", "table changes versioned --from 0", "changes out"])

@@ -441,7 +441,7 @@ def test_commands(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (found["name"], found["version"]) == ("reports", 4)
     for duration in ("soon", "0s"):
         assert main(["table", "bookmark", path, "reports", "--expires", duration]) == 2
-        assert f"argument --expires: '{duration}' must be " in capsys.readouterr().err
+        assert f"--expires: '{duration}' must be " in capsys.readouterr().err
     assert main(["table", "bookmark", path, "reports", "--remove"]) == 0
     assert main(["table", "bookmarks", path]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "no bookmarks"

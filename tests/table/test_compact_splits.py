@@ -202,4 +202,4 @@ def test_a_wrong_value_of_an_option_names_the_option(
     option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["table", "compact", str(tmp_path), option, value]) == 2
-    assert f"argument {option}: '{value}' must be" in capsys.readouterr().err
+    assert f"{option}: '{value}' must be" in capsys.readouterr().err
