@@ -1,8 +1,8 @@
 """The commands ``mutator bridge …``.
 
-mutator bridge export --from PATH|--table DB.NAME --to DIR                    write a table as delimited text
-mutator bridge import --from DIR --to PATH|--table DB.NAME --format FORMAT    write the text as a table again
-mutator bridge run --from PATH|--table DB.NAME --text DIR --feed PATH …       both, with a merge in between
+mutator bridge export --master PATH|--table DB.NAME --output DIR                  write a table as delimited text
+mutator bridge import --text DIR --output PATH|--table DB.NAME --format FORMAT    write the text as a table again
+mutator bridge run --master PATH|--table DB.NAME --text DIR --feed PATH …         both, with a merge in between
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NAME = "mutator bridge"  # of the Spark application
 _FORMATS = ("orc", "parquet", "avro")
 
 
-def _table(path_option: str, path_help: str) -> Option:
+def _table(*names: str, old: str, text: str) -> Option:
     return one_of(
-        option(path_option, dest="path", metavar="PATH", help=path_help),
+        option(*names, old=old, dest="path", metavar="PATH", help=text),
         option("--table", metavar="DB.NAME", help="a table of the metastore"),
     )
 
@@ -78,8 +78,8 @@ def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     delimiter = one_byte(config.rows.text)
     run = new_run_id(time.time())
     with _opened(arguments, config.output, config.effort) as (table, _, _):
-        exported = export(table, arguments.to, run, delimiter=delimiter)
-    names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.to)}
+        exported = export(table, arguments.output, run, delimiter=delimiter)
+    names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.output)}
     shape = {"fields": len(table.schema), "partitioned_by": list(table.partition_fields)}
     text = "exported {rows} of {table} ({kind}) to {text}"
     yield _answer(text, names | shape, exported, started, arguments)
@@ -144,8 +144,8 @@ EXPORT = Command(
     "export",
     "write a table as delimited text",
     (
-        _table("--from", "directory of ORC, Parquet or Avro files"),
-        options.new_directory("--to"),
+        _table("--master", old="--from", text="directory of ORC, Parquet or Avro files"),
+        options.new_directory(old="--to"),
         *options.CONFIG,
         options.RUNNER,
         options.JSON,
@@ -153,8 +153,8 @@ EXPORT = Command(
     _export,
     _STOPPED,
     (
-        "mutator bridge export --from /warehouse/product --to /data/text",
-        "mutator bridge export --table shop.product --to /data/text",
+        "mutator bridge export --master /warehouse/product --output /data/text",
+        "mutator bridge export --table shop.product --output /data/text",
     ),
 )
 IMPORT = Command(
@@ -162,9 +162,14 @@ IMPORT = Command(
     "write exported text as a table again",
     (
         option(
-            "--from", dest="source", required=True, metavar="DIR", help="an exported table, or the output of its merge"
+            "--text",
+            old="--from",
+            dest="source",
+            required=True,
+            metavar="DIR",
+            help="an exported table, or the output of its merge",
         ),
-        _table("--to", "output directory, which must not exist"),
+        _table("-o", "--output", old="--to", text="output directory, which must not exist"),
         option(
             "--format",
             choices=_FORMATS,
@@ -177,15 +182,15 @@ IMPORT = Command(
     _import,
     _STOPPED,
     (
-        "mutator bridge import --from /data/text --to /warehouse/new --format orc",
-        "mutator bridge import --from /data/text --table shop.product",
+        "mutator bridge import --text /data/text --output /warehouse/new --format orc",
+        "mutator bridge import --text /data/text --table shop.product",
     ),
 )
 ROUND_TRIP = Command(
     "run",
     "export what has changed, merge feed files, and import the result",
     (
-        _table("--from", "directory of ORC, Parquet or Avro files, which is replaced"),
+        _table("--master", old="--from", text="directory of ORC, Parquet or Avro files, which is replaced"),
         option("--text", required=True, metavar="DIR", help="directory that keeps the text copy between runs"),
         options.FEED,
         *options.CONFIG,
@@ -196,7 +201,7 @@ ROUND_TRIP = Command(
     _round_trip,
     _STOPPED,
     (
-        "mutator bridge run --from /warehouse/product --text /data/copy --feed incr --config product.toml",
+        "mutator bridge run --master /warehouse/product --text /data/copy --feed incr --config product.toml",
         "mutator bridge run --table shop.product --text /data/copy --feed incr --config product.toml",
     ),
 )

@@ -1,7 +1,7 @@
 """The command ``mutator changes``: the rows that runs changed.
 
 mutator changes PLACE [--from A] [--to B]     print them, or write them to one file
-mutator changes PLACE --files DIR             put their files into a directory
+mutator changes PLACE --changes DIR           put their files into a directory
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
-    if arguments.files is not None:
+    if arguments.changes is not None:
         yield _put(arguments)
         return
     from mutator.frames.change_feed import changes_of
@@ -47,17 +47,19 @@ def _put(arguments: argparse.Namespace) -> CommandReport:
     from mutator.workflow.directory.verification import is_base
 
     if (arguments.start, arguments.end, arguments.output) != (None, None, None):
-        raise error("usage", what="--files takes all files as they are: leave out --from, --to and --output")
+        raise error("usage", what="--changes takes all files as they are: leave out --from, --to and --output")
     _, path = located_to_write(arguments.place)
     if is_base(path):
-        raise error("usage", what=f"--files is for an output of mutator run: the files of a base are in {path}/changes")
+        raise error(
+            "usage", what=f"--changes is for an output of mutator run: the files of a base are in {path}/changes"
+        )
     known = read_manifest(storage_for(path), path)
     if known is None or not known.changes:
         raise error("changes.none", path=arguments.place)
-    _, directory = located_to_write(arguments.files)
+    _, directory = located_to_write(arguments.changes)
     check_free(directory, known)
     put_changes(path, known, directory)
-    return CommandReport(f"the changed rows of {arguments.place} are in {arguments.files}")
+    return CommandReport(f"the changed rows of {arguments.place} are in {arguments.changes}")
 
 
 CHANGES = Command(
@@ -67,11 +69,16 @@ CHANGES = Command(
         option("place", metavar="PLACE", help="output of mutator run, its directory of changed rows, or a base"),
         option("--from", dest="start", type=int, metavar="A", help="of a base: the versions after A"),
         option("--to", dest="end", type=int, metavar="B", help="of a base: up to version B (default the newest)"),
-        option("--files", metavar="DIR", help="put the files of an output into this directory, as --changes does"),
+        option(
+            "--changes",
+            old="--files",
+            metavar="DIR",
+            help="put the files of an output into this directory, as mutator run --changes does",
+        ),
         FORMAT,
         FILE,
     ),
     _changes,
     when_stopped="the rows are not complete",
-    examples=("mutator changes new", "mutator changes /data/base --from 3 --format json"),
+    examples=("mutator changes new", "mutator changes /data/base --from 3 --json"),
 )

@@ -67,7 +67,7 @@ _OPTIONS = (
     option(
         "--deadline",
         type=option_type(parsers.duration),
-        metavar="TIME",
+        metavar="DURATION",
         help="time limit of the whole run, such as 30m",
     ),
     options.setting("the settings of every table"),

@@ -53,9 +53,9 @@ def _assignment(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; write {cure}")
 
 
-def new_directory(name: str = "--output") -> Option:
-    """Return the option that names a new directory."""
-    return option(name, required=True, metavar="DIR", help="output directory, which must not exist")
+def new_directory(text: str = "output directory, which must not exist", old: str | None = None) -> Option:
+    """Return the option that names a new directory. old: as for ``option``."""
+    return option("-o", "--output", old=old, required=True, metavar="DIR", help=text)
 
 
 _FLAGS = [found.flag for found in SETTINGS.values() if found.flag is not None]
@@ -154,7 +154,7 @@ def config_without_id(arguments: argparse.Namespace) -> Config:
     settings = settings_of(arguments)
     given = set(map(published, parse_overrides(settings)))
     has_id = arguments.config is not None or "id.field.ordinals" in given
-    return loaded(arguments, settings if has_id else ["id.field.ordinals=0", *settings])
+    return loaded(arguments, settings if has_id else ["--key=0", *settings])
 
 
 def merge_on(

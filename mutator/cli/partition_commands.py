@@ -1,6 +1,6 @@
 """The commands ``mutator partition``, and ``mutator partition-runs``, which merges its result.
 
-mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
+mutator partition --feed PATH [--feed PATH …] --partitioned-by FIELDS --output DIR
 mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
 """
 
@@ -14,9 +14,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Command, CommandReport, option
-from mutator.errors import error
+from mutator.cli.command import Command, CommandReport, option, option_type
 from mutator.errors.display import counted, text_of, without_secrets
+from mutator.rules.partition_fields import parse_fields
 
 if TYPE_CHECKING:
     from mutator.workflow.partitions.split import SplitFeed
@@ -26,16 +26,11 @@ _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 def _partition(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.engine.runner import each_on
-    from mutator.rules.partition_fields import parse_fields
     from mutator.workflow.partitions.split import split_feed
 
     config = options.config_without_id(arguments)
-    try:
-        fields = parse_fields(arguments.by)
-    except ValueError as fault:
-        raise error("usage", what=f"--by {arguments.by}: {fault}") from None
     with options.open_runner(config.effort.runner, arguments.feed, "mutator partition", arguments) as (runner, _):
-        split = split_feed(config, fields, arguments.feed, arguments.to, each_on(runner))
+        split = split_feed(config, arguments.by, arguments.feed, arguments.output, each_on(runner))
     yield CommandReport(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 
@@ -47,7 +42,7 @@ def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
         "run": record.commit.run,
         "feed": [without_secrets(path) for path in arguments.feed],
         "by": record.by,
-        "to": without_secrets(arguments.to),
+        "to": without_secrets(arguments.output),
         "rows": sum(file.rows for file in record.files),
         "rejected": sum(file.rejected for file in record.files),
         "ignored": sum(file.ignored for file in record.files),
@@ -75,7 +70,7 @@ def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
 
 
 def _rejected_file(split: SplitFeed, arguments: argparse.Namespace) -> str | None:
-    return next((f"{without_secrets(arguments.to)}/{file.path}" for file in split.record.beside), None)
+    return next((f"{without_secrets(arguments.output)}/{file.path}" for file in split.record.beside), None)
 
 
 def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
@@ -122,32 +117,38 @@ def _runs(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     yield CommandReport(options.shown(report, arguments), report.warnings)
 
 
-_BY = "partition fields, such as store_id,day=date(ts) or bucket(0,16)"
 PARTITION = Command(
     "partition",
     "split feed files by partitions, into Hive-style directories",
     (
         options.FEED,
-        option("--by", required=True, metavar="FIELDS", help=_BY),
-        options.new_directory("--to"),
+        option(
+            "--partitioned-by",
+            old="--by",
+            dest="by",
+            type=option_type(parse_fields),
+            required=True,
+            metavar="FIELDS",
+            help="partition fields, such as store_id,day=date(ts) or bucket(0,16)",
+        ),
+        options.new_directory(old="--to"),
         *options.CONFIG,
         options.RUNNER,
         options.JSON,
     ),
     _partition,
     examples=(
-        "mutator partition --feed incr --by store_id,create_date --to split --config sales.toml",
-        "mutator partition --feed incr --by 'day=date(2)' --to split",
+        "mutator partition --feed incr --partitioned-by store_id,create_date --output split --config sales.toml",
+        "mutator partition --feed incr --partitioned-by 'day=date(2)' --output split",
     ),
 )
-_OUTPUT = "output directory, new or left unfinished by an earlier call"
 PARTITION_RUNS = Command(
     "partition-runs",
     "merge a split feed into a partitioned master, one run per partition",
     (
         option("--master", required=True, metavar="DIR", help="directory of partition directories"),
         option("--feed", required=True, metavar="DIR", help="output of mutator partition"),
-        option("--output", required=True, metavar="DIR", help=_OUTPUT),
+        options.new_directory("output directory, new or left unfinished by an earlier call"),
         *options.CONFIG,
         options.ENGINE,
         options.RUNNER,

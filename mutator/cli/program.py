@@ -6,7 +6,7 @@
     mutator explain PLACE KEY…
     mutator workflow run|watch|status|report|history|restore BASE
     mutator bridge export|import|run
-    mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
+    mutator partition --feed PATH [--feed PATH …] --partitioned-by FIELDS --output DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
     mutator table create|apply|scan|get|log|describe|changes|export TABLE
@@ -270,7 +270,7 @@ def _target(arguments: argparse.Namespace) -> str | None:
     """Return the path or table that a command has written to, as the user gave it; None if it writes nothing."""
     if getattr(arguments, "dry_run", False):
         return None
-    names = (getattr(arguments, name, None) for name in ("output", "base", "table", "path", "to"))
+    names = (getattr(arguments, name, None) for name in ("output", "base", "table", "path"))
     return next((str(name) for name in names if name is not None), None)
 
 

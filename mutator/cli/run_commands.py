@@ -83,7 +83,7 @@ def _command_of_changes(arguments: argparse.Namespace) -> str | None:
         if read_kept_changes(located_to_write(arguments.changes)[1]) is not None:
             return None
     output, directory = (shlex.quote(without_secrets(path)) for path in (arguments.output, arguments.changes))
-    return f"mutator changes {output} --files {directory}"
+    return f"mutator changes {output} --changes {directory}"
 
 
 def _check_changes(arguments: argparse.Namespace) -> None:

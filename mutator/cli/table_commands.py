@@ -113,12 +113,12 @@ CREATE = Command(
         TABLE,
         *options.CONFIG,
         options.PARTITIONED_BY,
-        option("--from", dest="dataset", metavar="DIR", help="dataset whose rows the table begins with"),
+        option("--dataset", old="--from", metavar="DIR", help="dataset whose rows the table begins with"),
         option(
             "--buckets",
             type=option_type(parsers.positive),
             metavar="N",
-            help="number of buckets of the table, or of each partition; linked files of --from keep their own number",
+            help="number of buckets of the table, or of each partition; linked files of --dataset keep theirs",
         ),
         options.RUNNER,
         options.JSON,
@@ -126,7 +126,7 @@ CREATE = Command(
     _create,
     examples=(
         "mutator table create products --key id --order-by updated_at --op op",
-        "mutator table create products --from master",
+        "mutator table create products --dataset master",
     ),
 )
 APPLY = Command(

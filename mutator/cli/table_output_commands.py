@@ -28,9 +28,10 @@ TABLE = option("table", metavar="TABLE", help="directory of the table")
 FORMAT = at_most_one_of(
     option(
         "--format",
-        choices=("csv", "json", "parquet"),
+        choices=("csv", "parquet", "json"),
         default="csv",
-        help="of the rows (default csv); json has an object on each line",
+        metavar="{csv,parquet}",
+        help="of the rows (default csv)",
     ),
     option(
         "--json",
@@ -38,7 +39,7 @@ FORMAT = at_most_one_of(
         dest="format",
         const="json",
         default=argparse.SUPPRESS,
-        help="the same as --format json",
+        help="print each row as a JSON object on a line",
     ),
 )
 FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (default: print them)")

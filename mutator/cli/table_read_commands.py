@@ -68,7 +68,9 @@ SCAN = Command(
     (
         TABLE,
         option("--columns", metavar="A,B", help="columns (default all)"),
-        option("--where", metavar="FILTER", help="conditions, joined by `and`, such as \"price > 5 and name = 'x'\""),
+        option(
+            "--where", metavar="CONDITIONS", help="conditions, joined by `and`, such as \"price > 5 and name = 'x'\""
+        ),
         VERSION,
         option("--as-of", metavar="TIME", help="the newest version that was committed at or before this time"),
         FORMAT,

@@ -136,8 +136,8 @@ CLEAN_TABLE = Command(
         option(
             "--older-than",
             type=_AGE,
-            metavar="AGE",
-            help="keep versions that were superseded less than AGE ago (default 7d, unless --keep-versions is given)",
+            metavar="DURATION",
+            help="keep versions that were superseded less than this ago (default 7d, unless --keep-versions is given)",
         ),
         option(
             "--grace",

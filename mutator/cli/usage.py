@@ -33,9 +33,7 @@ class Usage:
         found = {command: options[name] for command, options in self.others.items() if name in options}
         if found and not self.options.keys() - _OF_ALL:
             return f"there is no option {name} before the command; write it after it: {next(iter(found))} {name}"
-        renamed = [
-            new for action in found.values() for new in action.option_strings if name not in action.option_strings
-        ]
+        renamed = [one.option_strings[-1] for one in found.values() if name not in one.option_strings]
         cure = (
             _beginning_like(name if name.startswith("--") else f"-{name}", known)
             or next((f"; did you mean {new}?" for new in renamed if new in known), "")

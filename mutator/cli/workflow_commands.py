@@ -30,13 +30,10 @@ if TYPE_CHECKING:
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 1e6:
-        raise ValueError("must be a number of seconds, 0 or more")
-    return value
+    seconds = parsers.age(f"{text}s" if text[-1:].isdigit() else text)
+    if seconds > 1e6:
+        raise ValueError("must be a duration of at most 11d")
+    return seconds
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -105,18 +102,18 @@ _WATCH = (
     option(
         "--interval",
         type=option_type(_seconds),
-        metavar="SECONDS",
+        metavar="DURATION",
         help=f"pause between two checks of incr/ (default {INTERVAL:.0f}; {TABLE_INTERVAL} if the target is a table)",
     ),
     option(
         "--min-age",
         type=option_type(_seconds),
-        metavar="SECONDS",
-        help="minimum age of a feed file, in place of claim.min.age",
+        metavar="DURATION",
+        help="minimum age of a feed file, such as 0.5s; the same as -D claim.min.age=DURATION",
     ),
     option("--runs", type=option_type(parsers.whole), metavar="N", help="end after N runs that merged something"),
 )
-_TO = option("--to", type=int, required=True, metavar="VERSION", help="version number, as shown by history")
+_TO = option("--to", type=int, required=True, metavar="V", help="version number, as shown by history")
 _STOPPED = "uncommitted feed files were put back"
 WORKFLOW = Group(
     "workflow",
@@ -136,7 +133,7 @@ WORKFLOW = Group(
             _WATCH,
             watch,
             _STOPPED,
-            ("mutator workflow watch /data/product --config product.toml --interval 60",),
+            ("mutator workflow watch /data/product --config product.toml --interval 60s",),
         ),
         Command(
             "status",

@@ -22,7 +22,7 @@ CHANGES: dict[int, dict[str, str]] = {
     4: {  # storage
         "changes.later": (
             "{path}: the changed rows cannot be put there ({why}), but the output is published and has them; put them "
-            "there with: mutator changes {output} --files {path}"
+            "there with: mutator changes {output} --changes {path}"
         ),
     },
     5: {  # another run or a state conflict

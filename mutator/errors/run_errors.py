@@ -56,7 +56,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "master.bridge": (
             "{path}: mutator bridge wrote this directory, and the values of {fields} are in the names of its "
-            "directories alone; merge into it with mutator bridge run --from"
+            "directories alone; merge into it with mutator bridge run --master"
         ),
         "master.missing": (
             "{path}: there is no master; check the path, or set {allow.empty.master=true} for the first run"

@@ -16,8 +16,8 @@ WORKFLOWS: dict[int, dict[str, str]] = {
     },
     3: {  # data
         "split.none": (
-            "no row of the feed ({count}) belongs to a partition; the first are:\n{rows}\nCompare --by, the "
-            "delimiter and the ordinals (they count from 0) with these rows"
+            "no row of the feed ({count}) belongs to a partition; the first are:\n{rows}\nCompare "
+            "--partitioned-by, the delimiter and the ordinals (they count from 0) with these rows"
         ),
         "split.names": (
             "{path} and {other} have the same name, so their parts would be written to the same directory; split them "

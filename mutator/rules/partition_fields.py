@@ -1,4 +1,4 @@
-"""Read and write ``partitioned.by`` and ``--by``: the partition fields and their transforms.
+"""Read and write ``partitioned.by``: the partition fields and their transforms.
 
 Partition fields are separated by commas. Each is a field of the rows (its name, or an ordinal), or is derived from
 one, and may be given a name:

@@ -31,7 +31,7 @@ def table(tmp_path):
 
 def places(table):
     root = table.parent
-    return [str(word) for word in ("--from", table, "--text", root / "copy", "--feed", root / "feed", *SETTINGS)]
+    return [str(word) for word in ("--master", table, "--text", root / "copy", "--feed", root / "feed", *SETTINGS)]
 
 
 BEFORE = [(1, "a,b", 100, "1"), (11, None, 100, "1"), (12, None, 100, "2"), (2, "a,b", 100, "2")]
@@ -68,14 +68,14 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
     def call(name, *words):
         return job(f"bridge_{name}.py", *words) if by == "job" else main(["bridge", name, *map(str, words)])
 
-    assert call("export", "--from", table, "--to", tmp_path / "text", "-D", "field.delim.regex=;") == 0
+    assert call("export", "--master", table, "--output", tmp_path / "text", "-D", "field.delim.regex=;") == 0
     assert capsys.readouterr().out.startswith(f"exported 4 rows of {table} (orc) to {tmp_path}/text: 2 files, ")
     assert text_of(tmp_path / "text")[-2:] == [b"1;a,b;100;1", b"2;a,b;100;2"]
 
     assert call("run", *places(table)) == 0
     assert "overwrote 1 partition in one step" in capsys.readouterr().out
 
-    assert call("import", "--from", tmp_path / "text", "--to", tmp_path / "back", "--format", "avro") == 0
+    assert call("import", "--text", tmp_path / "text", "--output", tmp_path / "back", "--format", "avro") == 0
     assert capsys.readouterr().out.startswith(f"imported 4 rows of {tmp_path}/text into {tmp_path}/back: 2 files, ")
     assert rows_of(tmp_path / "back") == BEFORE
 
@@ -83,25 +83,29 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        (["import", "--from", "{}/table", "--to", "{}/x"], 2, "--format is missing; choose one of orc, parquet, avro"),
         (
-            ["import", "--from", "{}/table", "--to", "{}/x", "--format", "csv"],
+            ["import", "--text", "{}/table", "--output", "{}/x"],
+            2,
+            "--format is missing; choose one of orc, parquet, avro",
+        ),
+        (
+            ["import", "--text", "{}/table", "--output", "{}/x", "--format", "csv"],
             2,
             "'csv' is not one of orc",
         ),
         (
-            ["export", "--from", "{}/table", "--table", "db.t", "--to", "{}/x"],
+            ["export", "--master", "{}/table", "--table", "db.t", "--output", "{}/x"],
             2,
-            "--from and --table exclude each other",
+            "--master and --table exclude each other",
         ),
         (
-            ["export", "--from", "{}/table", "--to", "{}/x", "-D", "field.delim.regex=::"],
+            ["export", "--master", "{}/table", "--output", "{}/x", "-D", "field.delim.regex=::"],
             2,
             ":: cannot separate the fields",
         ),
-        (["export", "--from", "{}/none", "--to", "{}/x"], 2, "there is no such table"),
-        (["export", "--from", "{}/table", "--to", "{}/feed"], 5, "the output directory already exists"),
-        (["run", "--from", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
+        (["export", "--master", "{}/none", "--output", "{}/x"], 2, "there is no such table"),
+        (["export", "--master", "{}/table", "--output", "{}/feed"], 5, "the output directory already exists"),
+        (["run", "--master", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
     ],
 )
 def test_mistakes_are_reported(tmp_path, table, capsys, words, code, what):

@@ -195,18 +195,18 @@ def test_everything_comes_back(hive, how, by, external, zone):
         rows = rows_of(spark, "source")
         assert len(rows) == len(TEXTS) + 1
 
-        printed = done("bridge", "export", "--table", "source", "--to", f"{root}/text")
+        printed = done("bridge", "export", "--table", "source", "--output", f"{root}/text")
         assert f"exported {len(rows)} rows of default.source ({file_format})" in printed
         assert rows_of(spark, "source") == rows
 
-        done("bridge", "import", "--from", f"{root}/text", "--table", "created", "--format", file_format)
+        done("bridge", "import", "--text", f"{root}/text", "--table", "created", "--format", file_format)
         assert rows_of(spark, "created") == rows
 
         made(spark, "there", how, fields, by, f"{root}/there" if external else None)
         spark.conf.set("spark.sql.ansi.enabled", "false")
         spark.sql("INSERT INTO there SELECT * FROM source LIMIT 1")
         spark.conf.unset("spark.sql.ansi.enabled")
-        done("bridge", "import", "--from", f"{root}/text", "--table", "there")
+        done("bridge", "import", "--text", f"{root}/text", "--table", "there")
         assert rows_of(spark, "there") == rows
 
     dropping(hive, case)
@@ -232,12 +232,12 @@ def test_no_rows_come_back(hive):
     def case(spark, root):
         for how, by in (("STORED AS ORC", ("dt",)), ("STORED AS AVRO", ())):
             made(spark, "source", how, FIELDS, by)
-            done("bridge", "export", "--table", "source", "--to", f"{root}/text{len(by)}")
+            done("bridge", "export", "--table", "source", "--output", f"{root}/text{len(by)}")
             made(spark, "there", how, FIELDS, by)
             fill(spark, "there", FIELDS, by)
-            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "there")
+            done("bridge", "import", "--text", f"{root}/text{len(by)}", "--table", "there")
             file_format = how.split()[-1].lower()
-            done("bridge", "import", "--from", f"{root}/text{len(by)}", "--table", "created", "--format", file_format)
+            done("bridge", "import", "--text", f"{root}/text{len(by)}", "--table", "created", "--format", file_format)
             for name in ("there", "created"):
                 assert rows_of(spark, name) == []
                 assert spark.table(name).dtypes == spark.table("source").dtypes
@@ -555,13 +555,13 @@ def test_faults_are_named(hive):
         spark.sql("CREATE TABLE narrow (id TINYINT, name STRING) STORED AS ORC")
         spark.sql("CREATE TABLE narrow_part (name STRING) PARTITIONED BY (id TINYINT) STORED AS PARQUET")
         spark.sql("INSERT INTO narrow VALUES (1, 'y')")
-        done("bridge", "export", "--table", "plain", "--to", f"{root}/text")
+        done("bridge", "export", "--table", "plain", "--output", f"{root}/text")
         Path(root, "feed").mkdir()
         faults, feeding = {}, ["--feed", f"{root}/feed", "-D", "id.field.ordinals=0"]
         for name in ("missing", "no such.name", "seen", "spread", "acid", "words"):
             for command in (
-                ["export", "--table", name, "--to", f"{root}/never"],
-                ["import", "--from", f"{root}/text", "--table", name],
+                ["export", "--table", name, "--output", f"{root}/never"],
+                ["import", "--text", f"{root}/text", "--table", name],
                 ["run", "--table", name, "--text", f"{root}/never", *feeding],
             ):
                 code, printed = mutator("bridge", *command)
@@ -575,13 +575,13 @@ def test_faults_are_named(hive):
         assert "transactional" in faults["acid"]
         assert "no such table" in faults["missing"]
 
-        code, printed = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow", "--format", "avro")
+        code, printed = mutator("bridge", "import", "--text", f"{root}/text", "--table", "narrow", "--format", "avro")
         assert (code, "stores orc" in printed) == (2, True), printed
         assert "leave out --format avro" in printed
 
         # faults that only a task can find
         before = files_of(spark, "narrow")
-        code, printed = mutator("bridge", "import", "--from", f"{root}/text", "--table", "narrow")
+        code, printed = mutator("bridge", "import", "--text", f"{root}/text", "--table", "narrow")
         assert code == 3, printed
         assert "field id" in printed
         assert "300" in printed
@@ -591,8 +591,8 @@ def test_faults_are_named(hive):
 
         sys.modules["pandas"] = None  # as if pyhive were not installed
         for command in (
-            ["export", "--table", "plain", "--to", f"{root}/never"],
-            ["import", "--from", f"{root}/text", "--table", "plain"],
+            ["export", "--table", "plain", "--output", f"{root}/never"],
+            ["import", "--text", f"{root}/text", "--table", "plain"],
         ):
             code, printed = mutator("bridge", *command)
             assert code == 2, printed
@@ -614,8 +614,8 @@ def test_no_instant_is_truncated(hive, field):
             at = f"timestamp'1960-01-01 00:00:00.{fraction}Z'"
             value = at if field == "at TIMESTAMP" else f"map('k', array(named_struct('b', {at}), null))"
             spark.sql(f"INSERT OVERWRITE source SELECT 1, {value} UNION ALL SELECT 2, NULL")
-            done("bridge", "export", "--table", "source", "--to", f"{root}/{fraction}")
-            words = ["bridge", "import", "--from", f"{root}/{fraction}", "--table", "avro", "--format", "avro"]
+            done("bridge", "export", "--table", "source", "--output", f"{root}/{fraction}")
+            words = ["bridge", "import", "--text", f"{root}/{fraction}", "--table", "avro", "--format", "avro"]
             code, printed = mutator(*words)
             assert code == expected, printed
         assert "field at has 1960-01-01 00:00:00.123456" in printed
@@ -627,7 +627,7 @@ def test_no_instant_is_truncated(hive, field):
 
 @pytest.mark.thorough(keep=0)
 def test_second_process_is_refused(hive, tmp_path):
-    words = [sys.executable, "-m", "mutator.cli", "bridge", "export", "--table", "any", "--to", tmp_path / "text"]
+    words = [sys.executable, "-m", "mutator.cli", "bridge", "export", "--table", "any", "--output", tmp_path / "text"]
     made = run(words, hive.environment, tmp_path)
     assert made.returncode == 5, made.stderr
     assert "the embedded metastore is open in another process" in made.stderr

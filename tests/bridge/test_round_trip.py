@@ -747,7 +747,7 @@ def test_a_run_cannot_read_the_directories_of_a_bridge(parted):
     parted.feed("ups_1.txt", "1,one,200,c\n")
     parted.run()
     for act in (lambda: native(parted), lambda: propose(str(parted.table), [str(parted.inbox)], {})):
-        with pytest.raises(ConfigError, match=r"values of dt are .*; merge into it with mutator bridge run --from"):
+        with pytest.raises(ConfigError, match=r"values of dt are .*; merge into it with mutator bridge run --master"):
             act()
 
 

@@ -58,7 +58,7 @@ def test_a_kill_after_the_commit_leaves_the_changes_in_the_output(capsys):
     assert killed == signal.SIGKILL
     assert read_kept_changes("changed") is None
 
-    assert main(["changes", "out", "--files", "changed"]) == 0
+    assert main(["changes", "out", "--changes", "changed"]) == 0
 
     assert printed(capsys, "changes changed --format json") == printed(capsys, "changes out --format json")
 
@@ -120,11 +120,11 @@ def test_no_other_files_get_changes_beside_them(capsys):
     before = sorted(Path().rglob("*"))
 
     for place in ("master", "changed"):
-        refused(capsys, f"changes again --files {place}", 5, f"{place}: the output directory already exists")
-    refused(capsys, "changes again --files new --from 1", 2, "leave out --from")
+        refused(capsys, f"changes again --changes {place}", 5, f"{place}: the output directory already exists")
+    refused(capsys, "changes again --changes new --from 1", 2, "leave out --from")
 
     assert sorted(Path().rglob("*")) == before
-    assert main(["changes", "out", "--files", "changed"]) == 0
+    assert main(["changes", "out", "--changes", "changed"]) == 0
 
 
 def test_versions_of_a_base_without_changes_are_named(capsys):

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 
 import pytest
 
@@ -132,7 +133,7 @@ def test_verbose_prints_each_step_with_its_time(tmp_path, capsys, before):
             ],
         ),
         (
-            ["partition --feed base/incr --by 1 --to split -D delimiter=,"],
+            ["partition --feed base/incr --partitioned-by 1 --output split -D delimiter=,"],
             ["settings: no file -D delimiter=,", "runner local", "split 130 rows of 2 feed files", "published "],
         ),
     ],
@@ -178,6 +179,49 @@ def test_quiet_and_verbose_are_opposites(capsys):
 def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
     assert job("bulk_mutate.py", ["-q", *RUN[1:], f"{tmp_path}/out"]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+# One spelling of an option, and one meaning
+
+
+OLD_SPELLINGS = {
+    "partition --feed f --by day --to o": "partition --feed f --partitioned-by day --output o",
+    "bridge export --from t --to o": "bridge export --master t --output o",
+    "bridge import --from t --to o": "bridge import --text t --output o",
+    "bridge run --from t --text c --feed f": "bridge run --master t --text c --feed f",
+    "table create t --from d": "table create t --dataset d",
+    "table scan t --format json": "table scan t --json",
+    "table changes t --from 1 --format json": "table changes t --from 1 --json",
+    "changes o --format=json": "changes o --json",
+    "changes o --files=d": "changes o --changes=d",
+}
+
+
+@pytest.mark.parametrize("old", OLD_SPELLINGS)
+def test_an_old_spelling_still_works_but_is_not_in_the_help(old, capsys):
+    new = OLD_SPELLINGS[old]
+    parsed = [vars(program().parse_args(words.split())) for words in (old, new)]
+    assert len({str({name: value for name, value in one.items() if name != "_given"}) for one in parsed}) == 1
+    assert main([*takewhile(lambda word: word[:1] != "-", new.split()), "--help"]) == 0
+    shown = set(re.findall(r"--[\w-]+|\bjson\b", capsys.readouterr().out))
+    assert not shown & (set(re.findall(r"--[\w-]+|\bjson\b", old)) - set(re.findall(r"--[\w-]+", new)) - {"--format"})
+
+
+KINDS = {"A": "V", "B": "V", "DIR": "PATH", "FILE": "PATH"}
+SEVERAL_KINDS = {
+    "--table": {"TABLE", "DB.NAME", "product, sales"},  # of mutator, of a metastore, of the sample data
+    "--format": {"{csv,parquet}", "orc, parquet, avro"},  # of rows, of a table
+    "--version": {"", "V"},  # of mutator, of a table
+}
+
+
+def test_an_option_takes_the_same_kind_of_value_on_every_command():
+    found: dict[str, set[str]] = {}
+    for action in program().all_actions():
+        for name in action.option_strings:
+            kind = action.metavar or (", ".join(action.choices) if action.choices else "")
+            found.setdefault(name, set()).add(KINDS.get(kind, kind))
+    assert {name: kinds for name, kinds in found.items() if len(kinds) > 1} == SEVERAL_KINDS
 
 
 # Colours

@@ -106,7 +106,16 @@ def test_spark_submit_of_many_tables_prints_the_events_of_its_scheduler(tmp_path
 def test_spark_submit_of_a_split_feed_and_its_runs(tmp_path):
     config = ("--config", SALES / "sales.properties")
     for side in ("master", "feed"):
-        words = (*config, "--feed", SALES / side, "--by", "store_id=0", "--to", tmp_path / side, "--json")
+        words = (
+            *config,
+            "--feed",
+            SALES / side,
+            "--partitioned-by",
+            "store_id=0",
+            "--output",
+            tmp_path / side,
+            "--json",
+        )
         job = ROOT / "jobs" / "partition.py"
         split = submit("local[2]", job, *words) if side == "feed" else run([sys.executable, job, *words], environment())
         assert split.returncode == 0, split.stderr

@@ -45,8 +45,8 @@ def test_partitioned_masters_and_split_feeds(tmp_path: Path, capsys: pytest.Capt
     act("run", *config, *paths, "--output", "whole")
     act("run", *config, *paths, "--output", "parted", "--partitioned-by", "store_id=0")
     act("verify", "parted")
-    act("partition", *config, "--feed", SALES / "master", "--by", "store_id=0", "--to", "master")
-    act("partition", *config, "--feed", SALES / "feed", "--by", "store_id=0", "--to", "feed")
+    act("partition", *config, "--feed", SALES / "master", "--partitioned-by", "store_id=0", "--output", "master")
+    act("partition", *config, "--feed", SALES / "feed", "--partitioned-by", "store_id=0", "--output", "feed")
     act("partition-runs", *config, "--master", "master", "--feed", "feed", "--output", "runs")
 
     assert "runner local, " in capsys.readouterr().out

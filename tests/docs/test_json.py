@@ -65,8 +65,8 @@ def printed(capsys, words):
 
 
 WORKFLOW = f"base {CONFIG} -D claim.min.age=0s"
-SPLIT = "--by 6,7 -D delimiter=, -D key=0,1"
-BRIDGE = "--from table -D key=id -D order_by=ts -D runner=local"
+SPLIT = "--partitioned-by 6,7 -D delimiter=, -D key=0,1"
+BRIDGE = "--master table -D key=id -D order_by=ts -D runner=local"
 CREATE = "table create versioned --key id --order-by ts"
 APPLY = "table apply versioned --feed table -D runner=local"
 CASES = [
@@ -100,19 +100,22 @@ CASES = [
     ("mutator table export", [CREATE, APPLY, "table export versioned exported --runner local"]),
     ("mutator table verify", [CREATE, APPLY, "table verify versioned --runner local"]),
     ("mutator run-many", ["run-many sample_data/tables.toml"]),
-    ("mutator partition", [f"partition --feed sample_data/sales/feed --to split {SPLIT}"]),
+    ("mutator partition", [f"partition --feed sample_data/sales/feed --output split {SPLIT}"]),
     (
         "mutator partition-runs",
         [
-            f"partition --feed sample_data/sales/feed --to split {SPLIT}",
-            f"partition --feed sample_data/sales/master --to master {SPLIT}",
+            f"partition --feed sample_data/sales/feed --output split {SPLIT}",
+            f"partition --feed sample_data/sales/master --output master {SPLIT}",
             "partition-runs --config sample_data/sales/sales.properties --master master --feed split --output out",
         ],
     ),
-    ("mutator bridge export", [f"bridge export {BRIDGE} --to text"]),
+    ("mutator bridge export", [f"bridge export {BRIDGE} --output text"]),
     (
         "mutator bridge import",
-        [f"bridge export {BRIDGE} --to text", "bridge import --from text --to new --format parquet -D runner=local"],
+        [
+            f"bridge export {BRIDGE} --output text",
+            "bridge import --text text --output new --format parquet -D runner=local",
+        ],
     ),
     ("mutator bridge run", [f"bridge run {BRIDGE} --text text --feed feed"]),
     ("mutator demo", ["demo"]),

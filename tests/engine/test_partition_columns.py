@@ -273,8 +273,22 @@ def test_a_run_for_each_partition_needs_the_fields_in_the_files(tmp_path, capsys
     run(tmp_path / "master", feed, tmp_path / "path", partitioned_by="flag")
     run(tmp_path / "path", feed, tmp_path / "file", partition_columns="file")
     options = ["--key", "id", "--order-by", "at", "--op", "op", "-D", "max.delete.fraction=1"]
-    assert main(["partition", *options, "--feed", str(feed), "--by", "flag", "--to", str(tmp_path / "split")]) == 0
-    of_path = ["--feed", str(tmp_path / "path"), "--by", "at", "--to", str(tmp_path / "lost")]
+    assert (
+        main(
+            [
+                "partition",
+                *options,
+                "--feed",
+                str(feed),
+                "--partitioned-by",
+                "flag",
+                "--output",
+                str(tmp_path / "split"),
+            ]
+        )
+        == 0
+    )
+    of_path = ["--feed", str(tmp_path / "path"), "--partitioned-by", "at", "--output", str(tmp_path / "lost")]
     assert main(["partition", *options, *of_path]) == 2
     assert "path: its files have flag in the names of their directories alone" in capsys.readouterr().err
     both = [*options, "--feed", str(tmp_path / "split"), "--output", str(tmp_path / "out")]

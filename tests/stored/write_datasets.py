@@ -372,7 +372,7 @@ def write_split_feed() -> None:
     write_settings({**BY_FIELD, **DELETES})
     write_files(Path("given"), {"base.txt": [*letters("abc", "100", "1"), *letters("def", "100", "2")]})
     write_files(Path("whole"), {"ups_1.txt": [*letters("ax", "200", "1"), "y,200,3"], "del_1.txt": ["d,200,2"]})
-    split = ["partition", "--config", "config.properties", "--by", "shop=2", "--json"]
+    split = ["partition", "--config", "config.properties", "--partitioned-by", "shop=2", "--json"]
     mutator(*split, "--feed", "given", "--to", "master")
     Path("split.json").write_text(mutator(*split, "--feed", "whole", "--to", "feed"))
     words = ["--config", "config.properties", "--json", "--master", "master", "--feed", "feed", "--output", "next"]

@@ -191,7 +191,7 @@ def test_a_version_and_a_time_are_named_as_options(table: Table, capsys: Any) ->
 
 
 def test_what_a_new_table_takes_for_granted_is_printed(tmp_path: Path, dataset: str, capsys: Any) -> None:
-    assert main(["table", "create", str(tmp_path / "table"), "--from", dataset]) == 0
+    assert main(["table", "create", str(tmp_path / "table"), "--dataset", dataset]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [
         "  note   defaults: key=id, order=at, buckets=2",

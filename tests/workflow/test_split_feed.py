@@ -310,7 +310,7 @@ def test_no_more_rows_are_set_aside_than_allowed(feed):
 
 
 def test_a_split_without_a_single_row_fails(feed):
-    """As where --by has the wrong ordinal: an empty output would look like a success."""
+    """As where --partitioned-by has the wrong ordinal: an empty output would look like a success."""
     feed.put("ups_2.txt", b"a,b\nb,c\n")
 
     message = feed.refused(
@@ -534,21 +534,21 @@ def test_on_s3(s3, feed, monkeypatch, point):
 def test_command_on_spark(sc, feed, capfd):
     feed.put("ups_1.txt", b"a,1\nb,2\n")
     feed.put("ups_2.txt", b"a,3\nc\n")
-    words = ["partition", "--feed", str(feed.feed), "--to", str(feed.to), "-D", "reject.policy=quarantine"]
+    words = ["partition", "--feed", str(feed.feed), "--output", str(feed.to), "-D", "reject.policy=quarantine"]
 
-    assert cli.main([*words, "--by", "k=0", "--json"]) == 0
+    assert cli.main([*words, "--partitioned-by", "k=0", "--json"]) == 0
     report = json.loads(capfd.readouterr().out)
     assert (report["rows"], report["rejected"], report["partitions"]) == (4, 1, {"k=a": 2, "k=b": 1})
-    assert cli.main([*words, "--by", "k=0"]) == 5
-    assert cli.main([*words, "--by", "k="]) == 2
-    assert "--by k=" in capfd.readouterr().err
+    assert cli.main([*words, "--partitioned-by", "k=0"]) == 5
+    assert cli.main([*words, "--partitioned-by", "k="]) == 2
+    assert "--partitioned-by: 'k=' " in capfd.readouterr().err
 
 
 def test_report_counts_one_of_each(sc, feed, capfd):
     feed.put("ups_1.txt", b"a,1\n")
     feed.put("ups_2.txt", b"".join(b"%c,1\n" % letter for letter in b"bcdef"))
 
-    assert cli.main(["partition", "--feed", str(feed.feed), "--to", str(feed.to), "--by", "k=0"]) == 0
+    assert cli.main(["partition", "--feed", str(feed.feed), "--output", str(feed.to), "--partitioned-by", "k=0"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[2].split() == ["ups_1.txt", "1", "row"]
     assert "and 1 more partition" in lines
@@ -557,7 +557,7 @@ def test_report_counts_one_of_each(sc, feed, capfd):
 
 def test_json_of_a_submitted_command_has_the_warnings_that_stderr_cannot_show(sc, feed, capfd, monkeypatch):
     feed.put("ups_1.txt", b"a,1\n")
-    words = ["partition", "--feed", str(feed.feed), "--by", "k=0", "-D", "mapreduce.job.name=x", "--json"]
+    words = ["partition", "--feed", str(feed.feed), "--partitioned-by", "k=0", "-D", "mapreduce.job.name=x", "--json"]
 
     assert cli.main([*words, "--to", str(feed.to)]) == 0
     out, err = capfd.readouterr()

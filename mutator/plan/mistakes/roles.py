@@ -94,7 +94,7 @@ def role_warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
         yield (
             f"{place(survey.master_path)}: mutator bridge wrote this master: the tombstones and the list of merged "
             "feed files of its runs are with their text copy, and this run does not know them; merge with "
-            "mutator bridge run --from, unless no bridge run goes on there"
+            "mutator bridge run --master, unless no bridge run goes on there"
         )
     for path in _datasets_in_feed(survey):
         yield f"{place(path)}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
