@@ -123,18 +123,21 @@ def _literal(value: str) -> str:
     return value if _NUMBER.fullmatch(value) else _LITERALS.get(value) or json.dumps(value, ensure_ascii=False)
 
 
-def preferred_names(given: Mapping[str, str], published: set[str]) -> dict[str, str]:
+def preferred_names(given: Mapping[str, str], published: set[str], *, in_file: bool = True) -> dict[str, str]:
     """Return the names of settings for messages of a run, in the way in which the user names settings.
 
+    They are the published ones only for those who use one that has a short name, and no short name.
+
     given: published name to the short name or option that the user gave. published: settings given by that name.
+    in_file: whether there is a file of settings.
 
     >>> preferred_names({"id.field.ordinals": "--key"}, set())["temporal.ordering.field.type"]
     '--order-type'
+    >>> preferred_names({}, {"sync.mode"})["id.field.ordinals"], preferred_names({}, {"id.field.ordinals"})
+    ('key', {})
     """
-    has_options = any(name.startswith("--") for name in given.values())
-    others = {
-        one.name: str(one.flag if has_options else one.short)
-        for one in SHORT.values()
-        if given and one.name not in published
-    }
-    return {**others, **given}
+    has_options = any(name.startswith("--") for name in given.values()) or not (given or in_file)
+    others = {one.name: str(one.flag if has_options else one.short) for one in SHORT.values()}
+    if not given and others.keys() & published:
+        return {}
+    return {**{name: short for name, short in others.items() if name not in published}, **given}

@@ -35,6 +35,7 @@ _OTHERWISE = {  # unknown names, and what is set instead
     "buckets": f"; of a directory it is {setting('num.reducer')}; of a table, an option of the command that creates it:"
     " mutator table create --buckets",
 }
+_COMMAND_LINE = "the command line"
 _MOST = 40  # characters of a value in a note
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -52,7 +53,7 @@ def load(
     """
     overrides = tuple(overrides)
     overridden = parse_overrides(overrides)
-    where = "the command line" if path is None else str(path)
+    where = _COMMAND_LINE if path is None else str(path)
     settings = read_settings(path, overrides)
     config = completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
     is_properties = path is not None and Path(path).suffix != ".toml"
@@ -105,13 +106,14 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
             )
     rows = replace(config.rows, order=_with_type(config.rows.order, read))
     config = replace(config, rows=rows)
-    written = Audience({**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}})
+    names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
+    in_file = where != _COMMAND_LINE
+    in_messages = preferred_names(names_given, given.keys() - names_given.keys(), in_file=in_file)
+    written = Audience({**in_messages, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}})
     faults = [written(fault) for fault in (*read.faults, *conflicts.faults(config, given))]
     if faults or names.faults:
         raise _error([*names.faults, *faults], where)
     found = map(written, conflicts.warnings(config, given))
-    names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
-    in_messages = preferred_names(names_given, given.keys() - names_given.keys())
     config = replace(config, wording=replace(config.wording, warned=(*warnings, *found)), given=given)
     return config.read_by(Audience(in_messages))
 
@@ -136,7 +138,7 @@ def _shortened(text: str) -> str:
 def _error(faults: Sequence[str], where: str) -> MutatorError:
     """Return the error of all faults. where: of settings that are not from the command line."""
     if all("-D " in fault or fault.startswith("--") for fault in map(plain, faults)):
-        where = "the command line"
+        where = _COMMAND_LINE
     return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, faults)]))
 
 

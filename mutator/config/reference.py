@@ -36,10 +36,16 @@ def markdown_of_short_names() -> str:
 def _markdown_table(settings: Iterable[Setting]) -> str:
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     for setting in settings:
-        others = [f"`{name}`" for name in (setting.short, setting.flag) if name is not None]
-        names = f"`{setting.name}`" + (f" ({', '.join(others)})" if others else "")
+        first, *others = (f"`{name}`" for name in _names(setting))
+        names = first + (f" ({', '.join(others)})" if others else "")
         lines.append(f"| {names} | {_default(setting) or '–'} | {setting.meaning} |")
     return "\n".join(lines)
+
+
+def _names(setting: Setting) -> list[str]:
+    """Return the names of a setting, the one to use first."""
+    published = (setting.flag, setting.name) if setting.short else (setting.name, setting.flag)
+    return [name for name in (setting.short, *published) if name is not None]
 
 
 def _default(setting: Setting) -> str:
@@ -61,7 +67,7 @@ def text_of_settings() -> str:
     for section, settings in SECTIONS.items():
         lines = [section.title]
         for setting in settings:
-            names = setting.name + (f", {setting.short}" if setting.short else "")
+            names = ", ".join(filter(None, (setting.short, setting.name)))
             wrapped = textwrap.wrap(_sentence(setting), _WIDTH - _INDENT, break_on_hyphens=False)
             first, rest = (wrapped[0], wrapped[1:]) if len(names) < _INDENT - 2 else ("", wrapped)
             lines.append(f"  {names:<{_INDENT - 2}}{first}".rstrip())
@@ -74,9 +80,9 @@ def text_of_setting(name: str) -> str:
     """Return one setting as text, given any of its names. Raises ConfigError for an unknown name.
 
     >>> print(text_of_setting("order_type"))
-    temporal.ordering.field.type
-      short name  order_type
+    order_type
       option      --order-type
+      published   temporal.ordering.field.type
       values      long, decimal, timestamp, string
       default     long
       meaning     the type of order values in text: long (64-bit), decimal, timestamp (ISO 8601; UTC if
@@ -85,13 +91,13 @@ def text_of_setting(name: str) -> str:
     setting = _known(name)
     values = setting.form.schema.get("enum")
     rows = {
-        "short name": setting.short,
         "option": setting.flag,
+        "published": setting.name if setting.short else None,
         "values": ", ".join(values) if values else None,
         "default": _plain(_default(setting) or "none"),
         "meaning": _plain(setting.meaning),
     }
-    lines = [setting.name]
+    lines = [setting.short or setting.name]
     for title, value in rows.items():
         if value is not None:
             first, *rest = textwrap.wrap(value, _WIDTH - 14, break_on_hyphens=False)

@@ -105,7 +105,7 @@ def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
         ),
         (["export", "--master", "{}/none", "--output", "{}/x"], 2, "there is no such table"),
         (["export", "--master", "{}/table", "--output", "{}/feed"], 5, "the output directory already exists"),
-        (["run", "--master", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "id.field.ordinals"),
+        (["run", "--master", "{}/table", "--text", "{}/copy", "--feed", "{}/feed"], 2, "--key: is missing"),
     ],
 )
 def test_mistakes_are_reported(tmp_path, table, capsys, words, code, what):

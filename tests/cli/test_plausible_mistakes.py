@@ -99,6 +99,31 @@ def test_words_that_make_no_job(capsys):
     assert capsys.readouterr().err == f"bulk_mutate.py: error: {message}\n"
 
 
+PUBLISHED = "-D temporal.ordering.field.type=long"
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("", "--key: is missing;"),
+        ("--key=", "--key: is missing;"),
+        ("-D split.bytes=64m", "--key: is missing;"),
+        ("--config c.toml", "key: is missing;"),
+        ("-D order_by=ts", "key: is missing;"),
+        ("-D temporal.ordering.field.ordinal=ts", "id.field.ordinals: is missing;"),
+        ("--key=id --order-type=long", "--order-type: 'long', but --order-by is not set"),
+        ("-D key=id -D order_type=long", "-D order_type: 'long', but order_by is not set"),
+        (f"-D id.field.ordinals=id {PUBLISHED}", f"{PUBLISHED[:-5]}: 'long', but temporal.ordering.field.ordinal is"),
+    ],
+)
+def test_a_fault_names_settings_as_the_user_does(words, fault, tmp_path, monkeypatch, capsys):
+    """Short names, of options where there is no file; published ones for those who use them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.toml").write_text("")
+    assert main([*shlex.split(RUN), *shlex.split(words)]) == 2
+    assert f"\n  {fault}" in capsys.readouterr().err
+
+
 # --- settings, files and rows
 
 

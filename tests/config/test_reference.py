@@ -34,12 +34,14 @@ def test_each_setting_has_one_definition_and_one_attribute():
 def test_every_setting_is_in_the_page_and_in_the_text():
     page, text = markdown_reference(), text_of_settings()
     for name, setting in SETTINGS.items():
-        assert f"| `{name}`" in page
-        assert f"  {name}" in text
+        first = setting.short or name
+        assert f"| `{first}`" in page
+        assert f"\n  {first}" in text
+        assert f"`{name}`" in page
         assert setting.meaning
         for other in filter(None, (name, setting.short, setting.flag)):
             assert definition(other) is setting
-            assert text_of_setting(other).startswith(name)
+            assert text_of_setting(other).startswith(f"{first}\n")
 
 
 def test_a_default_has_the_form_of_its_setting():

@@ -333,9 +333,7 @@ def test_invalid_lists(settings, fault):
 
 @pytest.mark.parametrize("settings", [{}, {KEY: ""}, {KEY: []}, {KEY: None}])
 def test_the_id_must_be_set(settings):
-    assert faults(settings) == [
-        "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
-    ]
+    assert faults(settings) == ["key: is missing; name the fields of the record ID, for example 0, 0,2 or id"]
 
 
 def test_misspelled_field_names_get_a_suggestion():
@@ -503,7 +501,7 @@ def test_all_faults_are_found_at_once():
         "sync.mode",
         "num.reducer",
         "id.field.ordinal",
-        "key",
+        "id.field.ordinals",
     ]
 
 
@@ -856,7 +854,7 @@ def test_short_names_in_files(read):
             {"key": "0", "order_type": "log", "order_by": "1"},
             "order_type: 'log' must be long, decimal, timestamp or string",
         ),
-        ({KEY: "0", "order_type": "long"}, "order_type: 'long', but temporal.ordering.field.ordinal is not set"),
+        ({KEY: "0", "order_type": "long"}, "order_type: 'long', but order_by is not set"),
         ({"key": "0", "header": "x"}, "header: 'x' must be true, false, or a whole number of lines"),
         ({"kye": "0", "key": "0"}, "kye: is not a known setting; did you mean key?"),
         ({"key": "0", KEY: "1"}, "key is '0' and id.field.ordinals is '1', two names of one setting; keep one of them"),

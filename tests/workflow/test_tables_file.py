@@ -112,7 +112,7 @@ def test_all_faults_at_once(folder):
 
     found = faults(folder.file(more, 'at-once = 0\ndeadlin = "1h"'))
 
-    missing = "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
+    missing = "id.field.ordinals: is missing; name the fields of the record ID, for example 0, 0,2 or id"
     for fault in (
         "table: is not a known section; did you mean tables?",
         "tables.a.fed: is not a known key; did you mean feed?",

@@ -159,7 +159,7 @@ class OpSpec:
         "delete.when",
         one_of(*chosen_by("delete.when")),
         "code",
-        "rows that are deletes, by `op.code.field.ordinal`: with a delete `code`, or with any value (`not "
+        "rows that are deletes, by `op`: with a delete `code`, or with any value (`not "
         "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
         "`1900-01-01` and years 0, 1 and 9999",
     )
@@ -249,7 +249,7 @@ class TextSpec:
         "field.delim",
         forms.JOINT,
         ",",
-        "the delimiter to write between the fields of a row without its op code, if `field.delim.regex` is a regex",
+        "the delimiter to write between the fields of a row without its op code, if `delimiter` is a regex",
     )
     count: int | str = defined(
         FIELDS,
@@ -286,7 +286,7 @@ class TextSpec:
         forms.FLAG,
         "true",
         "`false`: compare no header line with names, record none in the manifest, and trust "
-        "`header.lines` even if a first row [looks like a header](mistakes.md), or a header line like a "
+        "`header` even if a first row [looks like a header](mistakes.md), or a header line like a "
         "record",
     )
     csv_null: bytes = defined(

@@ -102,7 +102,7 @@ class LimitSpec:
         forms.FRACTION,
         "0.1",
         "stop a run in which a larger fraction of the master's rows have the ID of another row: "
-        "`id.field.ordinals` is probably wrong",
+        "`key` is probably wrong",
     )
     max_delete_fraction: float = defined(
         ACCEPTED,
