@@ -142,7 +142,13 @@ def option(*names: str, old: str | None = None, **settings: Any) -> Option:
 def _path(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
-    if os.name != "nt" and (match := _OF_WINDOWS.fullmatch(text)) and not os.path.exists(text):
+    if os.path.exists(text):
+        return text
+    if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"":
+        raise argparse.ArgumentTypeError(f"{text} has quotes within the path; leave out one pair of quotes")
+    if text.startswith("~/"):
+        raise argparse.ArgumentTypeError(f"{text}: a shell does not expand ~ within quotes; write $HOME{text[1:]}")
+    if os.name != "nt" and (match := _OF_WINDOWS.fullmatch(text)):
         drive, rest = match[1].lower(), match[2].replace("\\", "/")
         raise argparse.ArgumentTypeError(f"{text} is a path of Windows; in WSL it is /mnt/{drive}/{rest}")
     return text

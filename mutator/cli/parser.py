@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from mutator.cli.messages import error_line
-from mutator.cli.usage import Usage, listed
+from mutator.cli.usage import DASHES, Usage, listed
 from mutator.config.sources import suggestion
 from mutator.errors.display import one_line
 from mutator.errors.version import VERSION
@@ -91,7 +91,8 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             # The letters after a known one are another option or a value: -qv, -Dkey=value
             is_short = word[:1] == "-" and word[1:2].isalpha() and word[:2] not in known
-            if is_short or (name.startswith("--") and name not in known):
+            is_dash = word[:1] in DASHES and f"--{name.lstrip('-' + DASHES)}" in known
+            if is_short or is_dash or (name.startswith("--") and name not in known):
                 self.error(self._usage.unknown_option(name))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -103,7 +104,10 @@ class Parser(argparse.ArgumentParser):
             message = f"{value!r} is not one of {', '.join(known)}{suggestion(value, known)}"
             raise argparse.ArgumentError(action, message)
         elsewhere = {leaf.prog: leaf.prog.split()[-1] for leaf in self._root._leaves()}
-        named = [prog for prog, name in elsewhere.items() if name == value]
+        whole = value.replace("-", " ").replace("_", " ")
+        named = [prog for prog, name in elsewhere.items() if name == value or prog.endswith(f" {whole}")]
+        if f"--{value}" in self._option_string_actions:
+            named = [f"{self.prog} --{value}"]
         if named:
             near = f"; did you mean {listed(named, 'or')}?"
         else:

@@ -12,7 +12,7 @@ from mutator.config.sources import suggestion
 
 Options = Mapping[str, argparse.Action]  # every spelling, also those that help hides
 _KINDS = {"int": "a whole number", "float": "a number"}
-_OF_ALL = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "--version"}  # options that may be before the command
+DASHES = "\u2012\u2013\u2014\u2212"  # which programs for text make of hyphens
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Usage:
         """Return the message on an option that the command lacks."""
         known = [spelling for spelling, action in self.options.items() if spelling in action.option_strings]
         found = {command: options[name] for command, options in self.others.items() if name in options}
-        if found and not self.options.keys() - _OF_ALL:
+        if found and any(isinstance(one, argparse._SubParsersAction) for one in self.arguments):
             return f"there is no option {name} before the command; write it after it: {next(iter(found))} {name}"
         renamed = [one.option_strings[-1] for one in found.values() if name not in one.option_strings]
         cure = (
-            _beginning_like(name if name.startswith("--") else f"-{name}", known)
+            _beginning_like(f"--{name.lstrip('-' + DASHES)}", known)
             or next((f"; did you mean {new}?" for new in renamed if new in known), "")
             or (_of_setting(name, known) if "-D" in known else "")
             or suggestion(name.replace("_", "-"), known)
@@ -139,7 +139,7 @@ def _beginning_like(name: str, known: Sequence[str]) -> str:
     >>> _beginning_like("--o", ["--order-by", "--master", "--output"])
     '; did you mean --order-by or --output?'
     """
-    near = [option for option in known if option.startswith(name)]
+    near = [option for option in known if option.startswith(name.lower())]
     return f"; did you mean {listed(near, 'or')}?" if near else ""
 
 
