@@ -17,6 +17,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.cli.messages import warn
 from mutator.cli.workflow_target import table_in
+from mutator.config.reader import SOURCE as IN_MANIFEST
 from mutator.config.sources import parse_overrides
 from mutator.errors import error
 from mutator.rules.file_names import in_directory
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # as for ``config.load``
 # Given what a place has recorded, and where: the configuration of a user
 ConfigOf = Callable[[Recorded, str], "Config"]
-_IN_MANIFEST = "in the manifest of the master"
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def _of_master(question: Question, path: str) -> Explanation:
     from mutator.pipeline.explain.master import explain_master
     from mutator.pipeline.master_settings import manifest_at, recorded_settings, recorded_with_feed
 
-    config = question.config_of(partial(recorded_with_feed, manifest_at(path)), _IN_MANIFEST)
+    config = question.config_of(partial(recorded_with_feed, manifest_at(path)), IN_MANIFEST)
     unrecorded = None
     if question.states_deletes:
-        unrecorded = question.config_of(partial(recorded_settings, path), _IN_MANIFEST)
+        unrecorded = question.config_of(partial(recorded_settings, path), IN_MANIFEST)
     return explain_master(question.place, question.key, config, question.feed, question.before, unrecorded)
 
 
@@ -83,7 +83,7 @@ def _of_base(question: Question, path: str) -> Explanation:
     for name, value in (("--feed", question.feed), ("--before", question.before)):
         if value:
             raise error("usage", what=f"{name} is for a master; a base knows its feed files: leave it out")
-    return explain(question.place, question.key, question.config_of(partial(recorded_settings_of, path), _IN_MANIFEST))
+    return explain(question.place, question.key, question.config_of(partial(recorded_settings_of, path), IN_MANIFEST))
 
 
 def _of_table(question: Question, table: str, base: str | None) -> Explanation:

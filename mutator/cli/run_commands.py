@@ -12,6 +12,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.kept_changes import put_changes
+    from mutator.pipeline.master_settings import chained_settings
     from mutator.pipeline.merge import carry_out, prepare
-    from mutator.pipeline.missing_key import key_of_manifest_in_errors
     from mutator.pipeline.version_point import seconds_of
 
     later = "run the command again with another --output"
@@ -42,10 +43,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     )
     with stopped_at_end(arguments), files.watch() as observed:
         files.start()
-        with key_of_manifest_in_errors(arguments.master):
-            if arguments.changes is not None:
-                arguments.settings = [*arguments.settings, "changes=true"]
-            config = options.config_of(arguments)  # before Spark starts, which takes seconds
+        if arguments.changes is not None:
+            arguments.settings = [*arguments.settings, "changes=true"]
+        # Before Spark starts, which takes seconds
+        config = options.config_of(arguments, partial(chained_settings, arguments.master))
         _check_changes(arguments)
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.effort.runner, options.spark("mutator run", arguments), arguments)

@@ -84,7 +84,7 @@ def _targets(
 
     def master() -> Target:
         with _refusal_noted(arguments):
-            config = options.config_of(arguments)
+            config = options.config_of(arguments, partial(directory.chained_settings_of, arguments.base))
         merge_on = files.started(options.merge_on(config.effort.runner, spark, arguments))
         merge = directory.merge_by(config, merge_on, arguments.engine)
         return directory.MasterTarget(directory.open_base(arguments.base), config, merge)

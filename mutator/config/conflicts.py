@@ -27,7 +27,7 @@ from mutator.config.settings import (
 )
 from mutator.config.sources import shown
 from mutator.errors.display import counted
-from mutator.errors.parts import OTHER_CURE, setting
+from mutator.errors.parts import setting
 from mutator.rules.envelopes import ENVELOPES
 
 Given = Mapping[str, Any]  # key to value, without the prefix
@@ -67,7 +67,7 @@ def warnings(config: Config, given: Given) -> Messages:
 def _ids(key: KeySpec, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
         ids = setting("id.field.ordinals")
-        yield f"{ids}: is missing; name the fields of the record ID, for example 0, 0,2 or id{OTHER_CURE}"
+        yield f"{ids}: is missing; name the fields of the record ID, for example 0, 0,2 or id"
     if len(set(key.ids)) != len(key.ids):
         yield f"{setting('id.field.ordinals')}: '{shown(given['id.field.ordinals'])}' names a field twice"
 

@@ -37,6 +37,7 @@ _OTHERWISE = {  # unknown names, and what is set instead
 }
 _COMMAND_LINE = "the command line"
 _MOST = 40  # characters of a value in a note
+SOURCE = "in the manifest of the master"  # of settings that nobody set
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -44,7 +45,7 @@ def load(
     path: str | Path | None,
     overrides: Iterable[str] = (),
     recorded: Recorded | None = None,
-    source: str = "in the manifest of the master",
+    source: str = SOURCE,
 ) -> Config:
     """Read a configuration file and ``key=value`` overrides, which win.
 
@@ -66,7 +67,7 @@ def completed(
     recorded: Mapping[str, Any],
     where: str,
     overridden: Iterable[str] = (),
-    source: str = "in the manifest of the master",
+    source: str = SOURCE,
 ) -> Config:
     """Return the configuration of settings and of recorded ones, with a note on these. source: where they are recorded.
 

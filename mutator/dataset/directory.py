@@ -7,6 +7,7 @@ is not checked was in front of others that were, or was written since, so each i
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 
 from mutator.dataset import manifest, split_record
@@ -37,11 +38,17 @@ def read_manifest(storage: Storage, directory: str) -> State | None:
             raise _damaged(storage, directory, "it is missing beside the rest of its directory")
         return None
     try:
-        return manifest.parse(read_file(path), path)
+        return _parsed(read_file(path), path)
     except MutatorError as fault:
         if fault.kind != "manifest.damaged":
             raise
         raise _damaged(storage, directory, fault.fields["why"]) from None
+
+
+@lru_cache(maxsize=1)
+def _parsed(data: bytes, path: str) -> State:
+    """Parse a manifest: once for the settings of a run and for the run itself."""
+    return manifest.parse(data, path)
 
 
 def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:

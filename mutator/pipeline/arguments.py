@@ -11,14 +11,14 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.audience import PYTHON, Audience
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
-from mutator.config.reader import completed, parse
+from mutator.config.reader import SOURCE, completed
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error, parts
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import said_to
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, ARROW_TABLE, RDD, SPARK, described, is_connect, kind_of
-from mutator.pipeline.missing_key import key_of_manifest
+from mutator.pipeline.master_settings import chained_settings
 from mutator.rules.file_names import base_name
 from mutator.storage import absolute, storage_for
 
@@ -53,15 +53,15 @@ def wrong(argument: str, value: Any, expected: str, cure: str = "") -> MutatorEr
 
 
 def config_of(config: Any, settings: Mapping[str, Any], master: str | None = None) -> Config:
-    """Return the configuration of a call.
+    """Return the configuration of a call, with the settings of the last run of its master that are not given.
 
-    settings: by the names of arguments; None means not given. master: its path, for the error of a missing key.
+    settings: by the names of arguments; None means not given. master: its path; None: it is a table in memory.
     Raises ConfigError with every fault of the configuration, or the first wrong argument.
     """
     found = settings_of_call(config, settings)
     if isinstance(config, Config):
         return config.read_by(PYTHON)
-    return checked(found.values, found.where, found.of_file, master)
+    return config_of_place(found, {} if master is None else chained_settings(master, found.values), SOURCE)
 
 
 @dataclass(frozen=True)
@@ -108,19 +108,6 @@ def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str
     return found.read_by(PYTHON)
 
 
-def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), master: str | None = None) -> Config:
-    """Return the configuration of settings by their keys in files.
-
-    where: the file, or the call. of_file: the keys of settings from a file. master: its path, for the error of a
-    missing key. Raises ConfigError.
-    """
-    if "id.field.ordinals" not in map(published, settings):
-        cure = "" if master is None else key_of_manifest(master, _written)
-        raise wrong("key", None, _KEY, cure or _KEY_CURE)
-    with said_to(python_with(of_file).writers):
-        return parse(settings, where).read_by(PYTHON)
-
-
 def python_with(of_file: Iterable[str]) -> Audience:
     """Return the audience of a call with a file, whose settings keep the names that they have there."""
     return replace(PYTHON, names={published(name): name.removeprefix(PREFIX) for name in of_file})
@@ -158,13 +145,6 @@ def setting_names() -> dict[str, str]:
     """
     names = [name for name in SETTINGS if name != _DEFAULT_OF_ANY]
     return {name.replace(".", "_"): name for name in names} | {name: name for name in SHORT}
-
-
-def _written(name: str, value: Any) -> str:
-    """Return a setting as an argument; a text in a list stays there if it would be read otherwise outside of it."""
-    is_list = isinstance(value, list)
-    plain = is_list and len(value) == 1 and not (isinstance(value[0], str) and (value[0].isdigit() or "," in value[0]))
-    return f"{name.replace('.', '_')}={(value[0] if plain else value)!r}"
 
 
 def _setting(name: str, value: Any) -> Any:

@@ -1,10 +1,11 @@
 """Settings that the manifest of a managed master has, so that a run need not repeat them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from mutator.config.definitions import DEFAULTS, SETTINGS, published
-from mutator.config.feed_settings import SHOWN_FIELDS
+from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
@@ -12,7 +13,27 @@ from mutator.storage import located
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
 _TYPE, _PATTERN = "temporal.ordering.field.type", "sequence.pattern"
-_DELIMITER, _ADOPT = "field.delim.regex", "master.adopt"
+_DELIMITER, _ADOPT, _SYNC = "field.delim.regex", "master.adopt", "sync.mode"
+_NAMES, _FORMAT, _FEED_FORMAT = "field.names", "input.format", "feed.format"
+_FILES_OF_DELETES = ("deleted.record.file.prefix", "deleted.record.file.pattern")
+# What one run does, may do, or writes. The others say how a feed is read, and the next one is read in the same way.
+_OF_ONE_RUN = frozenset(
+    (
+        *("write.operation", _SYNC, "allow.older.snapshot", "order.max", "order.check", "header.check"),
+        *("removed.fields", "op.code.in.master", _FORMAT, "master.format"),
+        *("output.format", "output.codec", "output.schema", "tombstone.retention"),
+        *("partitioned.by", "key.scope", "partition.columns"),  # each run reads them in the manifest
+    )
+)
+# Several ways to say one thing: the one that a user gives replaces them all.
+_INSTEAD = (
+    (_TYPE, _NUMERIC),
+    (_DELIMITER, "field.delim"),
+    (_FORMAT, _FEED_FORMAT),
+    _FILES_OF_DELETES,
+)
+_OF_FIELDS = ("id.field.ordinals", "temporal.ordering.field.ordinal", "field.count", SHOWN_FIELDS)
+_ORDINAL = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 
 
 def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,6 +68,60 @@ def settings_of_state(known: State, settings: Mapping[str, Any]) -> dict[str, An
     if _NUMERIC in given:  # the older name of the order type
         found.pop("order_type", None)
     return {key: value for key, value in found.items() if published(key) not in given}
+
+
+def chained_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with which a run goes on where the last run of its master ended, unless a user has set them.
+
+    settings: those of the user; an empty one is set, too. None are returned where ``recorded_settings`` returns none.
+    """
+    return {} if _given(settings).get(_ADOPT) == "true" else settings_after(manifest_at(master), settings)
+
+
+def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the next run of a master, by the names in files; see ``chained_settings``.
+
+    They are those of its manifest, and those by which the last run has read its feed: the rows of the master no longer
+    have the op code. What a run may do, and what it writes, is asked for again each time.
+    """
+    if known is None or known.is_without_key:
+        return {}
+    given = {published(key): shown(value) for key, value in settings.items()}
+    newest = known.feed_settings[-1].settings if known.feed_settings else {}
+    left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == newest.get(name))}
+    kept = {name: value for name, value in newest.items() if name not in left_out}
+    if _FORMAT in newest:  # the master has the format of the manifest
+        kept = {_FEED_FORMAT: newest[_FORMAT], **kept}
+    kept = _agreeing(kept, given, is_named="fields" in known.spec["key"])
+    found = settings_of_state(known, {**kept, **settings})
+    short = {SETTINGS[name].short or name if name in SETTINGS else name: value for name, value in kept.items()}
+    return {name: value for name, value in {**found, **short}.items() if published(name) not in given}
+
+
+def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], *, is_named: bool) -> dict[str, Any]:
+    """Return the settings of the last run that still hold beside those of a user.
+
+    is_named: the fields of the master have names, and so have those of its feeds, in any order.
+    """
+    changed = {name for name, value in given.items() if value != shown(kept.get(name, ""))}
+    left_out = {name for names in _INSTEAD if changed.intersection(names) for name in names}
+    if given.get(_SYNC) == "full" or changed.intersection((_OP, *_FILES_OF_DELETES)):
+        left_out.update(OF_DELETES)
+    if is_named:
+        left_out.add(_NAMES)
+    found = {name: value for name, value in kept.items() if name not in left_out}
+    if not is_named and changed.isdisjoint((_OP, _NAMES)):
+        return found
+    # Ordinals are those of a row that looks like the last run's.
+    by_ordinal = {name for name in found.keys() & _OF_FIELDS if _has_ordinals(found[name])}
+    hidden = {SHOWN_FIELDS: "none"} if SHOWN_FIELDS in by_ordinal else {}
+    return {name: value for name, value in found.items() if name not in by_ordinal} | hidden
+
+
+def _has_ordinals(value: Any) -> bool:
+    if isinstance(value, list | tuple):  # where texts are names
+        return any(isinstance(part, int) for part in value)
+    return _ORDINAL.search(shown(value)) is not None
 
 
 def recorded_with_feed(

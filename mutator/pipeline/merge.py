@@ -7,11 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.reader import completed
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.commits import next_time
 from mutator.dataset.schema_file import write_sidecar
@@ -28,6 +30,7 @@ from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
+from mutator.pipeline.master_settings import chained_settings
 from mutator.pipeline.next_state import next_state
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
@@ -90,7 +93,11 @@ def run(
 ) -> Report:
     """Merge and publish as ``mutate`` does, with any engine."""
     if not isinstance(config, Config):
-        config = configuration.load(config) if isinstance(config, str | Path) else configuration.parse(config)
+        recorded = partial(chained_settings, str(master))
+        if isinstance(config, str | Path):
+            config = configuration.load(config, recorded=recorded)
+        else:
+            config = completed(config, recorded(config), "the configuration")
     feed = [feed] if isinstance(feed, str | Path) else feed
     prepared = prepare(config, str(master), [str(path) for path in feed], str(output), engine=engine)
     return with_tables(prepared, carry_out(prepared, merge_on, dry_run=dry_run)[1])

@@ -52,13 +52,14 @@ def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table that a user has not set. settings: those of the user.
+    """Return the settings of a table that a user has not set. settings: those of the user; an empty one is set, too.
 
     A full snapshot has no deletes, so it needs none of the settings of deletes that the other feeds have.
     """
-    given = {published(key) for key, value in settings.items() if shown(value)}
+    given = set(map(published, settings))
     if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
         given.update(OF_DELETES)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}
-    return {**{name: value for name, value in found.items() if published(name) not in map(published, own)}, **own}
+    given.update(map(published, own))
+    return {**{name: value for name, value in found.items() if published(name) not in given}, **own}

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
 from mutator.config.audience import PYTHON
+from mutator.config.reader import SOURCE
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import said_to
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
-    checked,
+    CallSettings,
+    config_of_place,
     feed_of,
     flag,
     named,
@@ -94,7 +96,7 @@ class Table(KeptTable):
             number_in("buckets", buckets, "a number from 1, or None", first=1)
             given = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
             whole = with_settings_of(dataset, given)
-            config = checked(whole, f"{CALL}.create()")
+            config = config_of_place(CallSettings(whole, f"{CALL}.create()"), {}, SOURCE)
         with said_to(PYTHON.writers):
             new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)

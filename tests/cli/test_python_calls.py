@@ -85,7 +85,7 @@ def test_explain_and_the_command_say_the_same(capsys):
 
 def test_a_dataset_is_explained_with_an_earlier_one():
     first = merged(output="first").result
-    found = mutator.explain(mutator.merge(master=first, feed=NEW, key="id", order_by="at").result, 2, before=first)
+    found = mutator.explain(mutator.merge(master=first, feed=NEW, op="").result, 2, before=first)
 
     assert [one.kind for one in found.given.values()] == ["tombstone"]
 

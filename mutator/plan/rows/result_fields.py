@@ -147,11 +147,13 @@ def _check_op(op: str, version: SchemaVersion) -> None:
     """Raise DataError for a feed file without the recorded op code, whose name no field resembles."""
     if nearest(op, version.schema.names):
         check_key(version, [op])
+    none = setting("op.code.field.ordinal=''")
     raise error(
         "format",
         path=version.path,
         what=f"field {op} is missing (it has {', '.join(version.schema.names)})",
-        cure="have it delivered with the op code of each row; if it has no deletes, 'U' in every row is enough",
+        cure="have it delivered with the op code of each row; if it has no deletes, 'U' in every row is enough, or set "
+        f"{none}",
     )
 
 

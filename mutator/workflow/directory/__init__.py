@@ -29,5 +29,16 @@ from mutator.workflow.directory.base_status import status
 from mutator.workflow.directory.commands import do_phases, history, restore, run
 from mutator.workflow.directory.master_target import MasterTarget, merge_by
 from mutator.workflow.directory.paths import open_base
+from mutator.workflow.directory.versions import chained_settings_of
 
-__all__ = ["MasterTarget", "do_phases", "history", "merge_by", "open_base", "restore", "run", "status"]
+__all__ = [
+    "MasterTarget",
+    "chained_settings_of",
+    "do_phases",
+    "history",
+    "merge_by",
+    "open_base",
+    "restore",
+    "run",
+    "status",
+]

@@ -21,6 +21,7 @@ from mutator.dataset.symlinks import follow_with_symlinks
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.pipeline.master_settings import chained_settings
 from mutator.pipeline.version_list import VersionEntry, column, merged_files
 from mutator.pipeline.version_point import VersionPoint, newest_of, point_of
 from mutator.storage import entries_of
@@ -83,6 +84,17 @@ def dataset_of(place: str, number: int | None) -> str:
         what = f"version with a dataset that is still there; those are {', '.join(map(str, kept))}"
         raise error("path.missing", path=f"{place}@{number}", what=what)
     return found.path
+
+
+def chained_settings_of(place: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with which the next run of a base goes on; see ``chained_settings``.
+
+    They are those of the newest version, even if it is not the master yet.
+    """
+    base = open_base(place)
+    latest = Log(base.path).latest()
+    found = None if latest.dataset is None else base.find(latest.dataset)
+    return chained_settings(master_of(base, latest) if found is None else found.path, settings)
 
 
 def _is_kept(base: Base, version: Commit, latest: Commit) -> bool:

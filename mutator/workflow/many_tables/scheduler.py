@@ -237,10 +237,11 @@ class _Application:
         before = done_before(table, self._record.past)
         if before is not None:
             return before
+        config = table.config if table.chained is None else table.chained()
         if table.base is not None:
             self._record.begun(table.name, table.base, None)
-            merge = directory.merge_by(table.config, attempt.merge_on, self._engine)
-            target = directory.MasterTarget(open_base(table.base), table.config, merge)
+            merge = directory.merge_by(config, attempt.merge_on, self._engine)
+            target = directory.MasterTarget(open_base(table.base), config, merge)
             done = directory.run(target, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
             return TableResult(
@@ -253,7 +254,7 @@ class _Application:
                 set_aside=len(done.failed_files),
                 warnings=done.warnings,
             )
-        prepared = prepare(table.config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
+        prepared = prepare(config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
         self._record.begun(table.name, table.output, attempt.run)
         _, made = carry_out(prepared, attempt.merge_on)
         return TableResult(table.name, TableState.DONE, run=attempt.run, report=asdict(made))

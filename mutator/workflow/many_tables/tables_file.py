@@ -26,9 +26,13 @@ from typing import Any
 
 from mutator import config as configuration
 from mutator.config import Config, parsers
+from mutator.config.definitions import published
+from mutator.config.reader import completed
 from mutator.config.sources import flat, layered, parse_overrides, parse_toml, parsed_file, read_settings, suggestion
 from mutator.errors import MutatorError, error
+from mutator.pipeline.master_settings import chained_settings
 from mutator.storage import located
+from mutator.workflow.directory.versions import chained_settings_of
 
 _MAGIC = re.compile(r"[*?[]")
 _Reads = str | tuple[str, ...]
@@ -108,6 +112,7 @@ def _resolved(path: str) -> str:
 
 
 _RUN = ("at-once", "deadline", "record")
+_KEY = "id.field.ordinals"
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")
 _NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},])?")
 _NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
@@ -124,6 +129,8 @@ class ListedTable:
     output: str
     base: str | None = None  # None: master, feed and output are set
     deadline: int | None = None  # seconds from when it begins; None: only the run has a deadline
+    # Returns the configuration with the settings that the newest manifest adds, when the table begins
+    chained: Callable[[], Config] | None = None
 
     @property
     def paths(self) -> TablePaths:
@@ -245,16 +252,19 @@ class _Reader:
             missing = [key for key in ("master", "feed", "output") if merged.get(key) in (None, [])]
             self.faults += [f"{where}.{key}: is missing, and so is base" for key in missing]
         deadline = self.value(f"{where}.deadline", merged.get("deadline"), parsers.duration)
-        config = self._config(where, name, own, defaults)
-        if config is None or len(self.faults) > before:
+        master, base = place["master"], place["base"]
+        config_of = self._config(where, name, own, defaults, master if base is None else None, base)
+        if config_of is None or len(self.faults) > before:
             return None
+        config, chained = config_of
         return ListedTable(
             name=name,
             config=config,
-            master=place["master"] or "",
+            chained=chained,
+            master=master or "",
             feed=tuple(path for path in feed if path is not None),
             output=place["output"] or "",
-            base=place["base"],
+            base=base,
             deadline=deadline,
         )
 
@@ -262,8 +272,19 @@ class _Reader:
         text = self.text(f"{where}.{key}", given)
         return None if text is None else self.resolved(text.replace("{table}", name))
 
-    def _config(self, where: str, name: str, own: Mapping[str, Any], defaults: Mapping[str, Any]) -> Config | None:
-        """Read the configuration: the table's settings win over the defaults, the command line over both."""
+    def _config(
+        self,
+        where: str,
+        name: str,
+        own: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+        master: str | None,
+        base: str | None,
+    ) -> tuple[Config, Callable[[], Config]] | None:
+        """Read the configuration: the table's settings win over the defaults, the command line over both.
+
+        Without a key the manifest of the table is read now, so that a missing key is found before anything starts.
+        """
         layers = []
         try:
             for whose, section in (("defaults", defaults), (where, own)):
@@ -276,7 +297,18 @@ class _Reader:
                     self.faults.append(f"{whose}.settings: must be a section, [{whose}.settings]")
                     inline = {}
                 layers.append(flat(inline))
-            return configuration.parse(layered([*layers, self._overrides]), where, self._overrides)
+            settings = layered([*layers, self._overrides])
+
+            def chained() -> Config:
+                recorded = {}
+                if base is not None:
+                    recorded = chained_settings_of(base, settings)
+                elif master is not None:
+                    recorded = chained_settings(master, settings)
+                return completed(settings, recorded, where, self._overrides)
+
+            has_key = _KEY in map(published, settings)
+            return configuration.parse(settings, where, self._overrides) if has_key else chained(), chained
         except MutatorError as fault:
             self.faults += _faults_of(str(fault), where)
             return None
