@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
+from mutator.cli.config_file import is_named
 from mutator.cli.messages import warn
 from mutator.cli.workflow_target import table_in
 from mutator.config.reader import SOURCE as IN_MANIFEST
-from mutator.config.sources import parse_overrides
+from mutator.config.sources import read_settings
 from mutator.errors import error
 from mutator.rules.file_names import in_directory
 from mutator.storage import located_to_write
@@ -124,7 +125,7 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
         warn(arguments, config.wording.warnings)
         return config
 
-    states = arguments.config is not None or states_deletes(parse_overrides(options.settings_of(arguments)))
+    states = is_named(arguments) or states_deletes(read_settings(arguments.config, options.settings_of(arguments)))
     question = Question(arguments.place, arguments.values, config_of, arguments.feed, arguments.before, states)
     found = explained(question)
     yield Answer(options.shown(found, arguments), code=0 if found.is_known else 3)

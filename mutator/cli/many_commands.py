@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Command, CommandReport, option, option_type
+from mutator.cli.config_file import NAME, TABLES, place
 from mutator.cli.messages import is_quiet
 from mutator.config import forms, parsers
 from mutator.errors.display import printable
@@ -55,7 +56,7 @@ def _ignore(result: TableResult, ended: int, total: int) -> None:
 
 
 _OPTIONS = (
-    option("tables", metavar="TABLES.toml", help="file that describes the tables"),
+    place(TABLES, metavar="TABLES.toml", help=f"file that describes the tables (default {NAME} of this directory)"),
     option(
         "--only",
         type=option_type(forms.TEXTS.parse),

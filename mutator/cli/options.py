@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
+from mutator.cli.config_file import NAME, NONE, place
 from mutator.cli.messages import is_quiet, notify, warn
 from mutator.config import load
 from mutator.config.audience import SWITCHES, Audience
 from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.config.definitions.setting import Setting
-from mutator.config.sources import parse_overrides
+from mutator.config.sources import read_settings
 from mutator.plan.runner_choice import RUNNERS
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ def _of_setting(setting: Setting) -> Option:
 
 # The settings that nearly every run needs, so that it needs no file.
 COMMON = tuple(map(_of_setting, SHORT.values()))
-CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), *COMMON, setting())
-FEED = option(
-    "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"
-)
+_CONFIG_HELP = f"configuration file, .properties or .toml (default {NAME} of this directory; {NONE}: no file)"
+CONFIG = (option("--config", metavar="FILE", help=_CONFIG_HELP), *COMMON, setting())
+_FEED: dict[str, Any] = {"action": "append", "metavar": "PATH", "help": "feed directory, file or pattern; repeatable"}
+FEED = option("--feed", required=True, **_FEED)
+FEED_PLACE = place("--feed", **_FEED)
+FEED_OF_INIT = option("--feed", **_FEED)
 PARTITIONED_BY = option(
     "--partitioned-by",
     metavar="FIELDS",
@@ -150,10 +153,9 @@ def loaded(
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:
-    """Read the configuration of a command that merges nothing: without ``--config`` it needs no record ID."""
+    """Read the configuration of a command that merges nothing, and so needs no record ID."""
     settings = settings_of(arguments)
-    given = set(map(published, parse_overrides(settings)))
-    has_id = arguments.config is not None or "id.field.ordinals" in given
+    has_id = "id.field.ordinals" in map(published, read_settings(arguments.config, settings))
     return loaded(arguments, settings if has_id else ["--key=0", *settings])
 
 

@@ -35,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from mutator.cli import config_file
 from mutator.cli.after_commit import AfterCommit
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.changes_commands import CHANGES
@@ -112,7 +113,7 @@ def main(argv: Sequence[str]) -> int:
     >>> main(["run", "--config", "no.properties", "--master", "m", "--feed", "f", "--output", "o"])
     2
     """
-    return _guarded(program(), argv)
+    return _guarded(program(), argv, searches=True)
 
 
 def program() -> Parser:
@@ -137,7 +138,7 @@ def job(name: str, argv: Sequence[str]) -> int:
         command = ORIGINAL_JOB
     parser = Parser(prog=name, description=command.description)
     command.fill(parser)
-    return _guarded(parser, argv)
+    return _guarded(parser, argv, searches=False)
 
 
 COMMANDS = (
@@ -173,8 +174,8 @@ _JOBS: dict[str, Command | Group] = {
 _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 
-def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
-    """Parse, carry out and print; turn every fault into a message and an exit code."""
+def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str], *, searches: bool) -> int:
+    """Parse, carry out and print; turn every fault into a message and an exit code. searches: as for ``read_by``."""
     arguments = argparse.Namespace(
         when_stopped="nothing was published",
         committed=None,
@@ -188,6 +189,7 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         parser.parse_args(argv, arguments)
         if arguments.quiet and arguments.verbose:
             parser.error("--quiet and --verbose are opposites: give one of them")
+        config_file.read_by(arguments, searches=searches)
         with catch_signals(), steps_on_stderr(arguments), _failure_as_step():
             code = _print(arguments.carry_out(arguments), arguments)
         sys.stdout.flush()

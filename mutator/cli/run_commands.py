@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.after_commit import making_answer, stopped_at_end
 from mutator.cli.command import Command, CommandReport, option
+from mutator.cli.config_file import place
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
@@ -38,9 +39,8 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     later = "run the command again with another --output"
     inputs = (("master", arguments.master), *(("feed", path) for path in arguments.feed))
     events = LineageEvents(arguments, f"mutator run {arguments.master}", inputs)
-    files = ReportFiles(
-        arguments, arguments.master, [*inputs, ("output", arguments.output)], events=events, later=later
-    )
+    places = [*inputs, *_output_of(arguments)]
+    files = ReportFiles(arguments, arguments.master, places, events=events, later=later)
     with stopped_at_end(arguments), files.watch() as observed:
         files.start()
         if arguments.changes is not None:
@@ -62,6 +62,11 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 files.note_commit(_command_of_changes(arguments))
             raise
     yield CommandReport(options.shown(report, arguments), (*report.warnings, *files.warnings))
+
+
+def _output_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the role and the path of the output; nothing for a dry run without one."""
+    return [] if arguments.output is None else [("output", arguments.output)]
 
 
 def _is_committed(prepared: Prepared) -> bool:
@@ -96,7 +101,7 @@ def _check_changes(arguments: argparse.Namespace) -> None:
     storage, path = located_to_write(arguments.changes)
     if storage.stat(path) is not None:
         raise error("output.exists", path=arguments.changes)
-    others = (("output", arguments.output), ("master", arguments.master), *(("feed", one) for one in arguments.feed))
+    others = (*_output_of(arguments), ("master", arguments.master), *(("feed", one) for one in arguments.feed))
     for role, given in others:
         check_apart(path, located(given)[1], role="directory of changed rows", other_role=role)
 
@@ -145,15 +150,16 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     yield CommandReport(text, code=3 if found.problems else 0)
 
 
-_MASTER = option("--master", required=True, metavar="DIR", help="master directory")
+_MASTER = place("--master", metavar="DIR", help="master directory")
+_OUTPUT = place("--output", metavar="DIR", help="output directory, which must not exist; a dry run needs none")
 RUN = Command(
     "run",
     "merge feed files into a master",
     (
         *options.CONFIG,
         _MASTER,
-        options.FEED,
-        options.new_directory(),
+        options.FEED_PLACE,
+        _OUTPUT,
         option("--changes", metavar="DIR", help="new directory for the rows that the run changes, before and after"),
         options.PARTITIONED_BY,
         *options.INSERT_OVERWRITE,
@@ -165,6 +171,7 @@ RUN = Command(
     ),
     _run,
     examples=(
+        "mutator run",
         "mutator run --config product.toml --master master --feed incr --output new",
         "mutator run --config product.toml --master master --feed 'incr/*.csv.gz' --output new --dry-run",
         "mutator run --key id --order-by updated_at --op op --master master --feed incr --output new",

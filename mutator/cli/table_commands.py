@@ -26,7 +26,7 @@ from mutator.cli.command import Answer, Command, CommandReport, Group, option, o
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, ReportFiles
-from mutator.cli.table_output_commands import TABLE, table_runner
+from mutator.cli.table_output_commands import TABLE, TABLE_PLACE, table_runner
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted, without_secrets
@@ -110,7 +110,7 @@ CREATE = Command(
     "create",
     "create a versioned table, empty or with the rows of a dataset",
     (
-        TABLE,
+        TABLE_PLACE,
         *options.CONFIG,
         options.PARTITIONED_BY,
         option("--dataset", old="--from", metavar="DIR", help="dataset whose rows the table begins with"),
@@ -133,8 +133,8 @@ APPLY = Command(
     "apply",
     "merge feed files into a new version of a table",
     (
-        TABLE,
-        options.FEED,
+        TABLE_PLACE,
+        options.FEED_PLACE,
         *options.CONFIG,
         option("--compact-after", action="store_true", help="then compact the buckets that need it"),
         options.RUNNER,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, CommandReport, CommandRows, at_most_one_of, one_of, option, option_type
+from mutator.cli.config_file import place
 from mutator.config.audience import Audience
 from mutator.errors import error
 from mutator.errors.display import counted
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from mutator.table.apply import OpenRunner
 
 VERSION_TYPE = option_type(number_or_name)  # of options whose value is a version
-TABLE = option("table", metavar="TABLE", help="directory of the table")
+_TABLE: dict[str, Any] = {"metavar": "TABLE", "help": "directory of the table"}
+TABLE, TABLE_PLACE = option("table", **_TABLE), place("table", **_TABLE)
 FORMAT = at_most_one_of(
     option(
         "--format",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.base_facts import base_report
 from mutator.cli.command import Answer, Command, CommandReport, Group, option, option_type
+from mutator.cli.config_file import place
 from mutator.cli.report_files import FILES, HTML, METRICS
 from mutator.cli.workflow_runs import INTERVAL, TABLE_INTERVAL, files_of, report_of, run, watch
 from mutator.cli.workflow_target import TABLE, open_table, table_of
@@ -92,7 +93,7 @@ def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 _BASE = (
-    option("base", metavar="BASE", help="directory that contains incr/, and master/ or table/"),
+    place("base", metavar="BASE", help="directory that contains incr/, and master/ or table/"),
     *options.CONFIG,
     options.JSON,
 )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import option
+from mutator.cli.config_file import place
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     _Apply = Callable[[ApplyTask], Merged]
 
-TABLE = option(
+TABLE = place(
     "--table",
+    needed=False,
     metavar="TABLE",
     help="versioned table that the feed files go into, in place of BASE/master (default: BASE/table if it exists)",
 )

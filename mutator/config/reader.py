@@ -20,7 +20,7 @@ from mutator.config import conflicts
 from mutator.config.audience import Audience, preferred_names
 from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, PREFIX, SETTINGS, SHORT, newest_defaults, published
 from mutator.config.settings import Config, OrderSpec
-from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
+from mutator.config.sources import PLACES, parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
 from mutator.errors.parts import plain, setting
@@ -30,10 +30,11 @@ from mutator.rules.envelopes import ENVELOPES
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _DELETED, _ABSENT = "max.delete.fraction", "max.absence.fraction"
-_KNOWN = (*SETTINGS, *SHORT)
+_KNOWN = (*SETTINGS, *SHORT, *PLACES)
 _OTHERWISE = {  # unknown names, and what is set instead
     "buckets": f"; of a directory it is {setting('num.reducer')}; of a table, an option of the command that creates it:"
     " mutator table create --buckets",
+    **dict.fromkeys(PLACES, " but a place: give it to the command, or name it in a TOML file"),
 }
 _COMMAND_LINE = "the command line"
 _MOST = 40  # characters of a value in a note

@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.config.definitions import SECTIONS, SETTINGS, SHORT, definition
 from mutator.config.definitions.setting import Setting
-from mutator.config.sources import suggestion
+from mutator.config.sources import PLACES, suggestion
 from mutator.errors import error
 
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
@@ -141,6 +141,11 @@ def json_schema() -> dict[str, Any]:
     properties |= {
         setting.name: _schema_of(setting) for setting in SETTINGS.values() if setting.name != "default.FIELD"
     }
+    for name in PLACES:
+        path: dict[str, Any] = {"type": "string", "description": "A path, relative to the file"}
+        if name == "feed":
+            path |= {"type": ["string", "array"], "items": {"type": "string"}}
+        properties[name] = {"anyOf": [path, properties[name]]} if name in properties else path
     value = {"type": ["string", "number", "boolean"]}
     properties["default"] = {
         "type": "object",

@@ -5,6 +5,8 @@
 """
 
 import difflib
+import posixpath
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,9 +15,12 @@ from typing import Any
 from mutator.config.definitions import published
 from mutator.errors import error
 
+PLACES = ("master", "feed", "output", "base", "table")  # that a TOML file may name beside its settings
+_NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
+
 
 def read_settings(path: str | Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """Read a configuration file and ``key=value`` overrides, which win whether prefixed or not.
+    """Read a configuration file and ``key=value`` overrides, which win whether prefixed or not; leave out its places.
 
     Raises ConfigError.
     """
@@ -77,7 +82,63 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    return flat(parsed_file(path, parse_toml)) if path.suffix == ".toml" else parsed_file(path, _read_properties)
+    return (
+        _settings_in(parsed_file(path, _one_table)) if path.suffix == ".toml" else parsed_file(path, _read_properties)
+    )
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    """Return the settings of a configuration in TOML, without its places.
+
+    >>> settings_in('master = "master"\\nkey = "id"')
+    {'key': 'id'}
+    """
+    return _settings_in(parse_toml(text))
+
+
+def _settings_in(given: Mapping[str, Any]) -> dict[str, Any]:
+    return flat({name: value for name, value in given.items() if not _is_place(name, value)})
+
+
+def _is_place(name: str, value: Any) -> bool:
+    return name in PLACES and not isinstance(value, Mapping)  # master.format without quotes is a table
+
+
+def read_places(path: str | Path) -> dict[str, Any]:
+    """Return the places that a TOML file names, relative to its directory: paths, and of the feed a list of paths.
+
+    Raises ConfigError.
+    """
+    path = Path(path)
+    given = parsed_file(path, _one_table) if path.suffix == ".toml" else {}
+    found: dict[str, Any] = {}
+    faults = []
+    for name, value in given.items():
+        if not _is_place(name, value):
+            continue
+        paths = value if name == "feed" and isinstance(value, list) else [value]
+        if not paths or not all(isinstance(one, str) and one for one in paths):
+            form = "a path, or a list of paths, as text" if name == "feed" else "a path, as text"
+            faults.append(f"{name}: '{shown(value)}' must be {form}")
+            continue
+        beside = [in_directory_of(path, one) for one in paths]
+        found[name] = beside if name == "feed" else beside[0]
+    if faults:
+        raise error("config", where=path, faults="\n  ".join(["these places cannot be used:", *faults]))
+    return found
+
+
+def in_directory_of(file: Path, path: str) -> str:
+    """Return a path, relative to a file of settings, as one relative to the working directory."""
+    return path if _NOT_LOCAL.match(path) else posixpath.normpath(posixpath.join(file.parent.as_posix(), path))
+
+
+def _one_table(text: str) -> dict[str, Any]:
+    """Parse the TOML of one master. Raises ValueError, also for that of many tables."""
+    found = parse_toml(text)
+    if isinstance(found.get("tables"), Mapping):
+        raise ValueError("it has several tables ([tables.NAME]), which mutator run-many merges")
+    return found
 
 
 def parsed_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:

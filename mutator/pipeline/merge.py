@@ -109,7 +109,7 @@ class Prepared:
 
     survey: Survey
     plan: Plan
-    output: str  # full path
+    output: str  # full path; "" of a dry run without one
     given: Mapping[str, Any]  # master, feed and output as the user wrote them, without secrets
     times: StepTimes
     config: Config  # for messages: the names of settings, and the values that may be shown
@@ -119,7 +119,7 @@ def prepare(
     config: Config,
     master: str,
     feed: Sequence[str],
-    output: str,
+    output: str | None,
     *,
     run: str | None = None,
     version: int | None = None,
@@ -128,11 +128,11 @@ def prepare(
 ) -> Prepared:
     """Survey the inputs and plan a run; raise every error that can be found without an engine.
 
-    run: its ID. version: that its output can become, of a workflow. tables: the paths among master and feed that have
-    the rows of tables in memory.
+    output: None for a dry run. run: its ID. version: that its output can become, of a workflow. tables: the paths among
+    master and feed that have the rows of tables in memory.
     """
     times = StepTimes()
-    path = _check_paths(master, feed, output)
+    path = "" if output is None else _check_paths(master, feed, output)
     with said_to(config.wording.audience.writers):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
@@ -145,7 +145,7 @@ def prepare(
     given = {
         "master": without_secrets(master),
         "feed": tuple(map(without_secrets, feed)),
-        "output": without_secrets(output),
+        "output": without_secrets(output or ""),
     }
     return Prepared(survey, plan, path, given, times, config)
 
@@ -172,7 +172,8 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[S
         return next_state(plan, known, replace(result, beside=(*result.beside, *schema_files)))
 
     if dry_run:
-        storage_for(prepared.output).check_writable(prepared.output)
+        if prepared.output:
+            storage_for(prepared.output).check_writable(prepared.output)
         made, litter = merge(None), tuple[str, ...]()
     else:
         published = publish(prepared.output, plan.run, merge)

@@ -94,7 +94,10 @@ class Report(MergeReport):
             title=f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}",
             page_title=f"{'Dry run of' if self.dry_run else 'Merge of'} {files} into {self.master}",
             result="new master",
-            facts=[("run", self.run), ("master", self.master), ("feed", self.feed), ("output", self.output)],
+            facts=[
+                *(("run", self.run), ("master", self.master), ("feed", self.feed)),
+                *([("output", self.output)] if self.output else []),
+            ],
             plan=[(name, value) for name, value, is_shown in plan if is_shown],
             plan_lines=self._plan_lines(),
             lists=(
@@ -295,7 +298,7 @@ def _html_of(report: Report) -> str:
     rows = [
         *_row("master", report.master),
         *(row for part in report.feed for row in _row("feed", part)),
-        *_row("output", report.output),
+        *(_row("output", report.output) if report.output else ()),
     ]
     sides = [[(one.name, one.rows), *one.some] for one in (feed_sum(n), master_sum(n))]
     sides[1] += [("output rows", n["output rows"])]

@@ -16,7 +16,6 @@ one.
 from __future__ import annotations
 
 import fnmatch
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,16 @@ from mutator import config as configuration
 from mutator.config import Config, parsers
 from mutator.config.definitions import published
 from mutator.config.reader import completed
-from mutator.config.sources import flat, layered, parse_overrides, parse_toml, parsed_file, read_settings, suggestion
+from mutator.config.sources import (
+    flat,
+    in_directory_of,
+    layered,
+    parse_overrides,
+    parse_toml,
+    parsed_file,
+    read_settings,
+    suggestion,
+)
 from mutator.errors import MutatorError, error
 from mutator.pipeline.master_settings import chained_settings
 from mutator.storage import located
@@ -115,7 +123,6 @@ _RUN = ("at-once", "deadline", "record")
 _KEY = "id.field.ordinals"
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")
 _NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},])?")
-_NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,7 @@ class _Reader:
 
     def __init__(self, path: Path, overrides: Mapping[str, str]) -> None:
         self.faults: list[str] = []
-        self._directory = path.parent
+        self._file = path
         self._overrides = overrides
         self._settings_of = cache(read_settings)  # two hundred tables may share one file
 
@@ -232,7 +239,7 @@ class _Reader:
 
     def resolved(self, path: str) -> str:
         """Return a path, relative to the file, as one relative to the working directory."""
-        return path if _NOT_LOCAL.match(path) else posixpath.normpath(posixpath.join(self._directory.as_posix(), path))
+        return in_directory_of(self._file, path)
 
     def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> ListedTable | None:
         before = len(self.faults)

@@ -1,0 +1,79 @@
+"""The configuration file of a command, and the places that it names.
+
+It is that of ``--config``, or else ``mutator.toml`` of the current directory. Jobs search nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mutator.cli.command import Option, option
+from mutator.cli.messages import notify
+from mutator.config.sources import read_places
+from mutator.errors import error
+
+NAME, NONE = "mutator.toml", "none"
+TABLES = "tables"  # the argument that is the file itself
+
+
+def place(name: str, **settings: Any) -> Option:
+    """Return an option or argument that names a place, which the configuration file may name instead.
+
+    needed: False if the command can do without the place.
+    """
+    needed = settings.pop("needed", True)
+    if not name.startswith("-"):
+        settings["nargs"] = "?"
+    add = option(name, **settings)
+
+    def add_to(parser: argparse.ArgumentParser) -> None:
+        action = add(parser)
+        spelling = name if name.startswith("-") else action.metavar
+        parser.set_defaults(places={**(parser.get_default("places") or {}), action.dest: (spelling, needed)})
+
+    return add_to
+
+
+def is_named(arguments: argparse.Namespace) -> bool:
+    """Return whether ``--config`` names the configuration file."""
+    return arguments.config is not None and not getattr(arguments, "has_found_config", False)
+
+
+def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
+    """Let a command read its configuration file, and take the places from it that the command line lacks.
+
+    searches: read ``mutator.toml`` of the current directory without ``--config``. Raises ConfigError.
+    """
+    is_here = searches and os.path.lexists(NAME)
+    places: Mapping[str, tuple[str, bool]] = getattr(arguments, "places", {})
+    found: dict[str, Any] = {}
+    if not hasattr(arguments, "config"):
+        if is_here and TABLES in places and arguments.tables is None:
+            notify(arguments, f"reads {NAME} of this directory")
+            found = {TABLES: NAME}
+    elif arguments.config is None and is_here:
+        arguments.config, arguments.has_found_config = NAME, True
+        notify(arguments, f"reads {NAME} of this directory; --config {NONE} leaves it out")
+    elif arguments.config == NONE:
+        arguments.config = None
+    wanted = {name for name in places if getattr(arguments, name) is None}
+    if "base" in places and "base" not in wanted:
+        wanted.discard("table")  # that of the other base, which then notes a file that cannot be read
+    if wanted and TABLES not in places and arguments.config is not None:
+        found = read_places(arguments.config)
+    for name in wanted:
+        setattr(arguments, name, found.get(name))
+    missing = [name for name, (_, needed) in places.items() if needed and getattr(arguments, name) is None]
+    if getattr(arguments, "dry_run", False) and "output" in missing:
+        missing.remove("output")
+    if missing:
+        what = ", ".join(places[name][0] for name in missing)
+        lines = " and ".join(f"{name} = …" for name in missing)
+        where = getattr(arguments, "config", None) or (NAME if searches else "a file that --config names")
+        cure = f"give it, or write {lines} into {where}"
+        if TABLES in missing:
+            cure = f"there is no {NAME} here" if searches else "give it"
+        raise error("usage", what=f"{what}: required; {cure}")
