@@ -1,5 +1,6 @@
 """The command ``mutator init``: propose a configuration from the data.
 
+mutator init                                 a master and a feed that are the only directories here
 mutator init --master DIR --feed PATH [--feed PATH …] [-o FILE] [-D key=value …]
 mutator init --feed PATH                     there is no master yet
 
@@ -11,18 +12,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, CommandReport, option
+from mutator.cli.config_file import NAME
 from mutator.config import parse
 from mutator.config.definitions import published
-from mutator.config.sources import parse_overrides
+from mutator.config.sources import in_directory_of, parse_overrides, settings_in
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, text_of, without_secrets
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.trial import Example, Trial
     from mutator.plan.proposal.choices import Proposal
 
-_FILE = "mutator.toml"
+_FEED_NAME = re.compile("incr|feed|delta|chang|updat|mutation|cdc", re.IGNORECASE)
 
 
 def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -40,14 +44,17 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     printed = arguments.output == "-"
     if not printed:
         _check_target(Path(arguments.output), force=arguments.force)
+    if arguments.feed is None:
+        arguments.master, arguments.feed = _inputs_here(arguments.master)
     given = parse_overrides(options.settings_of(arguments))
     settings = {published(key): value for key, value in given.items()}
     found = propose(arguments.master, arguments.feed, settings)
     proposal = found.proposal
     master = arguments.master or _unused("master")
     output = _unused("merged", beside=master)
-    command = _command(_FILE if printed else arguments.output, master, arguments.feed, output)
-    text = toml_text(proposal, found.inputs, command)
+    file = NAME if printed else arguments.output
+    command = "mutator run" if os.path.normpath(file) == NAME else f"mutator run --config {shlex.quote(file)}"
+    text = toml_text(proposal, found.inputs, _places(file, master, arguments.feed, output), command)
     trial = _trial(proposal, text, master, arguments.feed, output)
     if not printed:
         _write(Path(arguments.output), text, force=arguments.force)
@@ -65,7 +72,9 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
         following = "decide the questions above, then" if questions else "next"
         following = f"not ready to run: {_obstacle(proposal)}, then" if code else following
-        yield CommandReport(text_of([*lines, f"wrote {arguments.output}; {following}:", command]), warnings, code)
+        again = "a run merges once; for feed files that keep arriving, make a workflow: mutator workflow --help"
+        lines += [again, f"wrote {arguments.output}; {following}:", command]
+        yield CommandReport(text_of(lines), warnings, code)
 
 
 def _obstacle(proposal: Proposal) -> str:
@@ -112,11 +121,30 @@ def _unused(name: str, beside: str = "") -> str:
     raise AssertionError("there are more numbers than paths")
 
 
-def _command(config: str, master: str, feed: Sequence[str], output: str) -> str:
-    """Return the command that merges, ready for a shell."""
-    words = ["mutator", "run", "--config", config, "--master", master]
-    words += [word for path in feed for word in ("--feed", path)]
-    return shlex.join([*words, "--output", output])
+def _inputs_here(master: str | None) -> tuple[str, list[str]]:
+    """Return the master and the feed, if the current directory has no other directories. Raises ConfigError."""
+    names: list[str] = []
+    with suppress(OSError):  # of a directory that cannot be listed
+        names = sorted(entry.name for entry in os.scandir() if entry.is_dir() and entry.name[0] not in "._")
+    feeds = [name for name in names if _FEED_NAME.search(name)]
+    if master is None and len(names) == 2 and len(feeds) == 1:
+        (other,) = set(names).difference(feeds)
+        return other, feeds
+    seen = ", ".join(names) or "none"
+    what = f"--feed: required; the directories here do not show which of them it is: {seen}"
+    raise error("usage", what=what if master is None else "--feed: required beside --master")
+
+
+def _places(file: str, master: str, feed: Sequence[str], output: str) -> dict[str, Any]:
+    """Return the places as a file names them: relative to it."""
+    directory = os.path.dirname(file)
+
+    def from_file(path: str) -> str:
+        is_relative = in_directory_of(Path("x/y"), path) != path
+        return os.path.relpath(path, directory) if directory and is_relative else path
+
+    first, *more = map(from_file, feed)
+    return {"master": from_file(master), "feed": [first, *more] if more else first, "output": from_file(output)}
 
 
 def _trial(proposal: Proposal, text: str, master: str, feed: Sequence[str], output: str) -> Trial | None:
@@ -125,7 +153,7 @@ def _trial(proposal: Proposal, text: str, master: str, feed: Sequence[str], outp
 
     if not proposal.usable:
         return None
-    return try_out(parse(tomllib.loads(text), _FILE), master, feed, output)
+    return try_out(parse(settings_in(text), NAME), master, feed, output)
 
 
 def _trial_lines(trial: Trial | None) -> list[str]:
@@ -185,8 +213,8 @@ INIT = Command(
     "propose a commented configuration for a master and a feed",
     (
         option("--master", metavar="DIR", help="master directory; leave it out if there is none yet"),
-        options.FEED,
-        option("-o", "--output", default=_FILE, metavar="FILE", help=f"file to write (default {_FILE}); - prints it"),
+        options.FEED_OF_INIT,
+        option("-o", "--output", default=NAME, metavar="FILE", help=f"file to write (default {NAME}); - prints it"),
         option("--force", action="store_true", help="overwrite the file"),
         *options.COMMON,
         options.setting("the proposal"),
@@ -195,6 +223,7 @@ INIT = Command(
     _init,
     when_stopped="nothing was written",
     examples=(
+        "mutator init",
         "mutator init --master master --feed incr",
         "mutator init --master master --feed incr --key order_id,line -o orders.toml",
         "mutator init --feed first.csv -o -",

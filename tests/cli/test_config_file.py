@@ -173,3 +173,26 @@ def test_a_place_is_explained_by_the_file_that_was_found(capsys):
     Path("mutator.toml").unlink()
     assert main(["explain", "new", "k1", "--feed", "incr", "--before", "master"]) == 0
     assert capsys.readouterr().out.split("note")[0] == found.split("note")[0]
+
+
+def test_init_and_run(capsys):
+    """Two commands without an option: with a master and a feed alone in a directory."""
+    assert main(["init"]) == 2
+    assert "--feed: required; the directories here do not show which of them it is: incr, master, other" in (
+        capsys.readouterr().err
+    )
+    Path("other/g.csv").unlink()
+    Path("other").rmdir()
+    assert main(["init", "--master", "master"]) == 2
+    assert main(["init"]) == 0
+    assert capsys.readouterr().out.endswith(":\nmutator run\n")
+    assert main(["run", "-q"]) == 0
+    assert rows("merged") == MERGED
+    assert main(["run", "-q"]) == 5  # a run replaces nothing
+    Path("conf").mkdir()
+    assert main(["init", "--master", "merged", "--feed", "incr/f.csv", "--feed", "incr", "-o", "conf/x.toml"]) == 0
+    assert capsys.readouterr().out.endswith(":\nmutator run --config conf/x.toml\n")
+    places = 'master = "../merged"\nfeed = ["../incr/f.csv", "../incr"]\noutput = "../merged-2"\n'
+    assert places in Path("conf/x.toml").read_text()
+    assert main(["run", "--config", "conf/x.toml", "-q"]) == 0
+    assert rows("merged-2") == MERGED

@@ -97,14 +97,15 @@ def _value(value: Any) -> str:
     return json.dumps(value)
 
 
-def toml_text(proposal: Proposal, inputs: Iterable[str], command: str) -> str:
-    """Return the file. inputs: lines on what was read. command: the one that merges with this file."""
+def toml_text(proposal: Proposal, inputs: Iterable[str], places: Mapping[str, Value], command: str) -> str:
+    """Return the file. inputs: lines on what was read. places: that it names. command: merges with this file."""
     lines = ["# Proposed by mutator init, from the first rows of", *_comment(inputs, indent="  ")]
     lines += [*_comment(proposal.notes)]
     if proposal.questions:
         lines += ["#", "# Please decide:"]
         for question in proposal.questions:
             lines += _comment([question], indent="- ", following="  ")
+    lines += ["", "# Relative to this file", *(setting_line(name, value) for name, value in places.items())]
     for choice in proposal.choices:
         lines += ["", *_setting(choice)]
     return "\n".join([*lines, "", "# Merge with", f"#   {one_line(command)}", ""])
