@@ -2,7 +2,7 @@
 
 mutator bridge export --master PATH|--table DB.NAME --output DIR                  write a table as delimited text
 mutator bridge import --text DIR --output PATH|--table DB.NAME --format FORMAT    write the text as a table again
-mutator bridge run --master PATH|--table DB.NAME --text DIR --feed PATH …         both, with a merge in between
+mutator bridge run --master PATH|--table DB.NAME --text DIR --feed PATH…          both, with a merge in between
 """
 
 from __future__ import annotations

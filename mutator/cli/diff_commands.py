@@ -1,7 +1,7 @@
 """The command ``mutator diff``: the records that two datasets do not have in common.
 
 mutator diff OLD NEW [--config FILE]
-mutator diff OLD --feed PATH [--feed PATH …]
+mutator diff OLD --feed PATH…
 
 The dataset that is compared: a directory, or a version of a base or of a table, put together of the rooms that know
 them.
@@ -126,7 +126,8 @@ DIFF = Command(
         option("new", metavar="NEW", nargs="?", help="another one"),
         option(
             "--feed",
-            action="append",
+            action="extend",
+            nargs="+",
             metavar="PATH",
             help="in place of NEW: show what merging this feed would change; repeatable",
         ),

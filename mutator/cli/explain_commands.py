@@ -139,10 +139,11 @@ EXPLAIN = Command(
         option("values", nargs="+", metavar="KEY", help="value of each key field: several words, or one with commas"),
         option(
             "--feed",
-            action="append",
+            action="extend",
+            nargs="+",
             default=[],
             metavar="PATH",
-            help="of a master or table: directory, file or pattern where merged feed files still are; repeatable",
+            help="of a master or table: directories, files or patterns where merged feed files still are; repeatable",
         ),
         option("--before", metavar="DIR", help="of a master: an earlier one, from which its runs are followed"),
         *options.CONFIG,

@@ -1,7 +1,7 @@
 """The command ``mutator init``: propose a configuration from the data.
 
 mutator init                                 a master and a feed that are the only directories here
-mutator init --master DIR --feed PATH [--feed PATH …] [-o FILE] [-D key=value …]
+mutator init --master DIR --feed PATH… [-o FILE] [-D key=value …]
 mutator init --feed PATH                     there is no master yet
 
 Exit codes: 0 the file can be used; 3 the data leave a decision without which no run is possible, or a dry run with the

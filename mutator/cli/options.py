@@ -73,7 +73,12 @@ def _of_setting(setting: Setting) -> Option:
 COMMON = tuple(map(_of_setting, SHORT.values()))
 _CONFIG_HELP = f"configuration file, .properties or .toml (default {NAME} of this directory; {NONE}: no file)"
 CONFIG = (option("--config", metavar="FILE", help=_CONFIG_HELP), *COMMON, setting())
-_FEED: dict[str, Any] = {"action": "append", "metavar": "PATH", "help": "feed directory, file or pattern; repeatable"}
+_FEED: dict[str, Any] = {
+    "action": "extend",
+    "nargs": "+",
+    "metavar": "PATH",
+    "help": "feed directories, files or patterns; repeatable",
+}
 FEED = option("--feed", required=True, **_FEED)
 FEED_PLACE = place("--feed", **_FEED)
 FEED_OF_INIT = option("--feed", **_FEED)

@@ -26,6 +26,7 @@ class Parser(argparse.ArgumentParser):
         # A shortened option would become another one, or an error, as soon as a new option begins like it.
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, "exit_on_error": False, **settings})
         self._is_complete = False
+        self._words: list[str] = []  # that were parsed last
 
     def complete(self) -> None:
         """Add all options and commands."""

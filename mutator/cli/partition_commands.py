@@ -1,6 +1,6 @@
 """The commands ``mutator partition``, and ``mutator partition-runs``, which merges its result.
 
-mutator partition --feed PATH [--feed PATH …] --partitioned-by FIELDS --output DIR
+mutator partition --feed PATH… --partitioned-by FIELDS --output DIR
 mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
 """
 

@@ -1,12 +1,12 @@
 """Parse a command line, carry out the command, print its answers, return the exit code. Nothing else prints or exits.
 
-    mutator init --master DIR --feed PATH [-o FILE]
-    mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
+    mutator init --master DIR --feed PATH… [-o FILE]
+    mutator run --config FILE --master DIR --feed PATH… --output DIR [-D key=value …]
     mutator verify [--repair] DIR
     mutator explain PLACE KEY…
     mutator workflow run|watch|status|report|history|restore BASE
     mutator bridge export|import|run
-    mutator partition --feed PATH [--feed PATH …] --partitioned-by FIELDS --output DIR
+    mutator partition --feed PATH… --partitioned-by FIELDS --output DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
     mutator table create|apply|scan|get|log|describe|changes|export TABLE

@@ -1,6 +1,6 @@
 """The commands ``mutator run`` and ``mutator verify``, and the call of the original MapReduce job.
 
-mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR
+mutator run --config FILE --master DIR --feed PATH… --output DIR
 mutator verify [--repair] DIR
 bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 """

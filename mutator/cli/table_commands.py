@@ -1,7 +1,7 @@
 """The commands ``mutator table …``.
 
 mutator table create --config FILE TABLE          a table without rows
-mutator table apply TABLE --feed PATH […]         merge a feed into a new version
+mutator table apply TABLE --feed PATH…            merge a feed into a new version
 mutator table insert-overwrite TABLE --feed PATH  replace the partitions of a feed
 """
 

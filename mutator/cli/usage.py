@@ -72,7 +72,9 @@ class Usage:
         if required:
             actions = [self._action(name) for name in names.split(", ")]
             missing = [_call(action) for action in actions if action is not None]
-            return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{self._given_instead(missing)}"
+            arguments = [_call(action) for action in actions if action in self.arguments]
+            cure = self._taken(arguments) if arguments else self._given_instead(missing)
+            return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{cure}"
         if match := re.fullmatch("one of the arguments (.*) is required", message):
             missing = [_call(self.options[name.split("/")[0]]) for name in match[1].split()]
             return f"{listed(missing, 'or')} is missing{self._given_instead(missing)}"
@@ -88,6 +90,11 @@ class Usage:
         else:
             cure = f"{option} takes one value; put a value with blanks in quotes"
         return f"unexpected {listed(list(map(repr, extra)))}; {cure}"
+
+    def _taken(self, arguments: Sequence[str]) -> str:
+        """Return the end of a message on missing arguments: an option before them that takes all words."""
+        taker = next((word for word in reversed(self.words) if getattr(self.options.get(word), "nargs", None) == "+"), "")
+        return f"; give {listed(arguments)} before {taker}, which takes every path after it" if taker else ""
 
     def _given_instead(self, missing: Sequence[str]) -> str:
         """Return the end of a message on missing options: the words that may be their values."""

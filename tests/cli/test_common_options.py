@@ -32,6 +32,21 @@ RUN_HERE = "run {config} --master base/master --feed base/incr --output"
 NOTE = "mutator: warning: "
 
 
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ("table apply --feed a b TABLE", "give TABLE before --feed, which takes every path after it"),
+        ("explain --feed a place key", "give PLACE and KEY before --feed, which takes every path after it"),
+        ("diff --feed a old", "give OLD before --feed, which takes every path after it"),
+        ("table apply --config c.toml", "the following arguments are required: TABLE, --feed\n"),
+    ],
+)
+def test_an_argument_that_an_option_has_taken(words, cure, capsys):
+    assert main(words.split()) == 2
+
+    assert cure in capsys.readouterr().err
+
+
 # --quiet and --verbose
 
 

@@ -115,14 +115,22 @@ def test_events_have_no_secrets(tmp_path, file):
     assert ":secret" not in file.read_text()
 
 
-def test_each_feed_has_its_own_rows(tmp_path, file, monkeypatch):
+@pytest.mark.parametrize(
+    "feed",
+    [
+        "--feed one --feed two/*.csv --feed c_4.csv",
+        "--feed one two/*.csv c_4.csv",
+        "--feed one two/*.csv --feed c_4.csv",
+    ],
+)
+def test_each_feed_has_its_own_rows(tmp_path, file, monkeypatch, feed):
     for name, rows in (("one/a_1.csv", 1), ("two/a_2.csv", 2), ("two/b_3.csv", 4), ("c_4.csv", 8)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("id,ts\n" + "".join(f"{name}{row},1\n" for row in range(rows)))
     monkeypatch.chdir(tmp_path)
     words = "run --key id --order-by ts -D allow.empty.master=true --master none --output out --lineage events.jsonl"
 
-    assert main([*words.split(), "--feed", "one", "--feed", "two/*.csv", "--feed", "c_4.csv"]) == 0
+    assert main([*words.split(), *feed.split()]) == 0
 
     found = [one["inputFacets"]["inputStatistics"] for one in read(file)[-1]["inputs"][1:]]
     assert [(one["rowCount"], one["fileCount"]) for one in found] == [(1, 1), (6, 2), (8, 1)]
