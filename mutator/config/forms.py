@@ -10,6 +10,7 @@ from typing import Any
 
 from mutator.config import parsers
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.encodings import parse_encoding
 from mutator.rules.file_sequences import parse_pattern
 from mutator.rules.shown_fields import parse_shown
 
@@ -60,6 +61,7 @@ NULL = Form(parsers.null, _TEXT)
 ESCAPE = Form(parsers.escape, _TEXT)
 SUFFIX = Form(parsers.suffix, _TEXT)
 DELIMITER = Form(field_delimiter.parse, _TEXT)
+ENCODING = Form(parse_encoding, _TEXT)
 FORMAT = Form(parsers.file_format, {"enum": list(parsers.FILE_FORMATS)})
 OUTPUT_FORMAT = Form(parsers.output_format, {"enum": list(parsers.OUTPUT_FORMATS)})
 PATTERN = Form(parsers.pattern, _TEXT)

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 from mutator.dataset.checksum import ChunkedChecksum, chunk_of
 from mutator.errors import error
 from mutator.formats.content import Window
+from mutator.rules.encodings import UTF8, transcoded
 from mutator.storage import blocks, storage_for
 from mutator.storage.compression import decompress
 from mutator.storage.stream import spill_directory
@@ -34,8 +35,8 @@ class FileContent:
         """Describe the file; nothing is read yet.
 
         size: bytes of the stored file when it was listed. window: a window with an end covers stored bytes, so the file
-        must not be compressed. chunk: checksum the stored bytes of the window in chunks of this size, for ``result``.
-        checksum: of the whole file; reading raises StateError if the file has another one.
+        must be UTF-8 and not compressed. chunk: checksum the stored bytes of the window in chunks of this size, for
+        ``result``. checksum: of the whole file; reading raises StateError if the file has another one.
         """
         self.path, self.window = path, window or Window()
         self._size, self._compression, self._expected = size, compression, checksum
@@ -45,7 +46,7 @@ class FileContent:
         self._grown = False
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield uncompressed bytes from one before the window on, until the caller stops or the file ends.
+        """Yield uncompressed bytes, as UTF-8, from one before the window on, until the caller stops or the file ends.
 
         Bytes after the window are not checksummed: they are the rest of the window's last line.
         """
@@ -53,7 +54,8 @@ class FileContent:
         with storage_for(self.path).open(self.path, max(start - 1, 0)) as stream:
             if end is None:
                 raw = self._counted(blocks(stream), self._size)
-                yield from decompress(raw, self._compression) if self._compression else raw
+                content = decompress(raw, self._compression) if self._compression else raw
+                yield from content if self.window.encoding == UTF8 else transcoded(content, self.window.encoding)
                 if self._expected is not None:
                     self.result()
                 return
@@ -76,7 +78,7 @@ class FileContent:
         If a checksum is wanted, the stored bytes of the window are read first. A small remote file is then kept in
         memory rather than read twice.
         """
-        if self._compression:
+        if self._compression or self.window.encoding != UTF8:
             return spooled(self.blocks())
         storage = storage_for(self.path)
         if self._checksum is not None:

@@ -18,6 +18,7 @@ from mutator.engine.task_files import create
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.plan.reading import SAMPLES, Reading
+from mutator.rules.encodings import readable, restored
 from mutator.storage import storage_for
 
 _FILES = 10_000  # samples, at most
@@ -137,9 +138,10 @@ class _Rejects:
         self._files.add(path)
         # Of a feed that cannot be merged, one of each file: a workflow goes on without these files.
         if len(samples) < SAMPLES or (is_first and stops and len(samples) < _FILES):
-            samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, row[:200]))
+            shown = readable(row[:200], source.encoding)
+            samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, shown))
         if self._staging is not None:
-            self._opened().write(rejected_line(path, offset, line, reason, row))
+            self._opened().write(rejected_line(path, offset, line, reason, restored(row, source.encoding)))
 
     def _opened(self) -> StagedFile:
         """Return the file, which is created when it is needed."""

@@ -27,8 +27,8 @@ PYTHON: dict[int, dict[str, str]] = {
             "get NULL there; or, if they should be removed, set removed_fields={names}"
         ),
         "text.encoding": (
-            "{path}: field {field} is not UTF-8, so it is not text for a table; read the files themselves: "
-            "report.result.files has their paths"
+            "{path}: field {field} is not UTF-8, so it is not text for a table; merge its files with their encoding "
+            "({encoding=cp1252}, for example), or read the files of the result: report.result.files has their paths"
         ),
     },
 }

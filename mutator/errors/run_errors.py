@@ -153,8 +153,8 @@ RUNS: dict[int, dict[str, str]] = {
             "again, or remove it; or, if a line is a row of delimited text all the same, set {input.format=text}"
         ),
         "encoding": (
-            "{path}: is {encoding} text; convert it to UTF-8 (iconv -f {encoding} -t UTF-8) or to a single-byte "
-            "encoding"
+            "{path}: is {what}; set {encoding={name}}, or {master.encoding={name}} for a master with another encoding "
+            "than the feed{cure}"
         ),
         "changed": (
             "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "

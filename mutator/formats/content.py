@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import quoted_value, setting
+from mutator.rules.encodings import UTF8, lost
 
 if TYPE_CHECKING:
     from mutator.rules.envelope import Envelope
@@ -17,6 +18,10 @@ _SPLIT = f"split the file before that row; or, if it is a record, set {setting('
 
 class NotReadable(ValueError):
     """The content is not of its format, or a row that was valid when it was written is damaged; the text says why."""
+
+
+class EncodingFault(NotReadable):
+    """The header of a file is not in its encoding."""
 
 
 class HeaderFault(NotReadable):
@@ -70,6 +75,7 @@ class Window:
     header: bytes = b""  # equal lines are headers as well, as in a file that was made of others
     in_path: PathValues = ()
     wrapped: Wrapped | None = None
+    encoding: str = UTF8  # of the file; its content is UTF-8, and a row with other bytes cannot be read
 
 
 class Content(Protocol):
@@ -93,6 +99,11 @@ class Reject(NamedTuple):
     line: int  # within the split, from 1
     reason: str
     row: bytes  # for a person: the row's own bytes, or JSON where these are not text
+
+
+def undecodable(row: bytes, encoding: str) -> str:
+    """Return the reason of a row with bytes that are no characters of its file's encoding."""
+    return f"has bytes that are not {encoding} (0x{(lost(row) or b'')[:2].hex()})"
 
 
 class Writer(Protocol):

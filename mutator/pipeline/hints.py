@@ -30,6 +30,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
+from mutator.rules.encodings import UTF8
 from mutator.rules.facts import Facts
 from mutator.rules.header_lines import header_names, is_line_of_names
 from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
@@ -60,6 +61,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
             break
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
+    yield from _encoding_hints(side, found)
     for file in {file.source.path: file for _, file in found}.values():
         layout, width = plan.rows.layouts[file.layout], file.source.width
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
@@ -92,6 +94,19 @@ def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> It
                 plan, plan.rows.layouts[file.layout], null["name"], is_order="order" in (null["role"] or "")
             )
             break
+
+
+def _encoding_hints(side: str, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield a sentence on the first row whose bytes are not of the encoding of its file."""
+    name = "encoding" if side == "feed" else "master.encoding"
+    for sample, file in found:
+        encoding = file.source.encoding
+        if encoding == UTF8 and sample.reason.endswith("is not UTF-8") and file.source.format.delimited:
+            yield f"If {place(file.source.name)} is of a Windows program, use {option(name, 'cp1252')}"
+            return
+        if encoding != UTF8 and sample.reason.startswith(f"has bytes that are not {encoding}"):
+            yield f"If {place(file.source.name)} has another encoding than {encoding}, set {setting(name)} to it"
+            return
 
 
 def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:

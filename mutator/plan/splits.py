@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from mutator.dataset import checksum
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.rules.encodings import UTF8
 from mutator.rules.order_values import NO_SEQUENCE
 
 _OPENING = 4096  # the cost of opening a file, as bytes that could be read in that time
@@ -53,11 +54,11 @@ def numbered(
 
 
 def splits_of(inputs: Sequence[Input], size: int, feed_size: int) -> list[Split]:
-    """Cut files into splits of a size; a compressed file is one split."""
+    """Cut files into splits of a size; a file that is compressed, or not UTF-8, is one split."""
     made = []
     for index, one in enumerate(inputs):
         source = one.source
-        is_whole = not source.format.splittable and source.checksum is None
+        is_whole = source.encoding != UTF8 or (not source.format.splittable and source.checksum is None)
         if one.side == "tombstones" or source.compression or is_whole:
             made.append(Split(index, 0, 0, None))
             continue

@@ -6,5 +6,6 @@ truth_table            the decisions of last wins
 order_values           the order of mutations, and the types of order values
 known_formats          the file formats, without the libraries that read them
 file_names             what names of files say: sequences, deletes, formats
+encodings              text that is not UTF-8
 partition_fields       the partition of a row
 """

@@ -299,7 +299,9 @@ def test_wide_encoding(job, encoding, where):
     path = job.put("ups.txt", (mark + "b,2,200\n").encode(encoding), where)
 
     name = encoding[:6].upper()
-    job.refused(DataError, path, f"is {name} text; convert it to UTF-8 (iconv -f {name} -t UTF-8) or to a single-byte")
+    job.refused(
+        DataError, path, f"is {name} text; set encoding={name.lower()}, or master.encoding={name.lower()} for a master"
+    )
 
 
 def test_wide_encoding_in_a_compressed_file(job):
@@ -315,7 +317,7 @@ def test_wide_encoding_of_csv(job, header):
     path = job.put("ups.csv", f"{header}b,2,200\n".encode("utf-16"))
     settings = {"key": "id", "order_by": "at", "header": "true"} if header else {**CONFIG, "input.format": "csv"}
 
-    job.refused(DataError, path, "is UTF-16 text; convert it to UTF-8", settings=settings)
+    job.refused(DataError, path, "is UTF-16 text; set encoding=utf-16, or", settings=settings)
 
 
 @pytest.mark.thorough(keep=2)

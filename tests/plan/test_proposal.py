@@ -1,5 +1,6 @@
 """The rules behind ``mutator init``, on a few lines or values each."""
 
+import gzip
 import tomllib
 
 import pytest
@@ -9,6 +10,7 @@ from mutator.plan.proposal.choices import Choice, Proposal, toml_text
 from mutator.plan.proposal.dialects import Head, dialect_of
 from mutator.plan.proposal.operations import op_field, prefix_choice
 from mutator.plan.proposal.order_fields import is_time_name, order_fields
+from mutator.plan.proposal.propose import propose
 from mutator.plan.proposal.record_ids import record_id
 from mutator.plan.proposal.tables import Inputs, SampleTable
 
@@ -163,3 +165,36 @@ def test_any_value_can_be_read_back():
     assert tomllib.loads(toml_text(proposal, ["master  a\nb = 1"], "mutator run")) == {"field.names": values}
     assert not proposal.usable
     assert proposal.questions == ["Is it?", "Which?"]
+
+
+def text_file(path, encoding):
+    path.mkdir()
+    letter = "e" if encoding == "ascii" else "é"
+    (path / "x.csv.gz").write_bytes(gzip.compress(f"id,name,at\nk1,{letter},1\nk2,b,2\nk3,c,3\n".encode(encoding)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("feed", "master", "given", "expected"),
+    [
+        ("utf-16", "utf-16", {}, {"encoding": "utf-16"}),
+        ("cp1252", "cp1252", {}, {"encoding": "cp1252"}),
+        ("ascii", "cp1252", {}, {"encoding": "cp1252"}),
+        ("ascii", "utf-16", {}, {"master.encoding": "utf-16"}),
+        ("utf-16", "ascii", {}, {"encoding": "utf-16", "master.encoding": "utf-8"}),
+        ("cp1252", "utf-8", {}, {"encoding": "cp1252", "master.encoding": "utf-8"}),
+        ("utf-8", "cp1252", {}, {"master.encoding": "cp1252"}),
+        ("utf-8", "utf-8", {}, {}),
+        ("cp1252", None, {}, {"encoding": "cp1252"}),
+        ("cp1252", "cp1252", {"encoding": "iso8859-15"}, {"encoding": "iso8859-15", "master.encoding": "cp1252"}),
+    ],
+)
+def test_encodings(tmp_path, feed, master, given, expected):
+    paths = [one and text_file(tmp_path / side, one) for side, one in (("feed", feed), ("master", master))]
+
+    proposal = propose(paths[1], [paths[0]], given).proposal
+
+    found = {key: value for key, value in proposal.settings.items() if key.endswith("encoding")}
+    assert found == expected
+    asked = "cp1252" in {value for key, value in expected.items() if key not in given}
+    assert any("compare some of them with the source" in one for one in proposal.questions) == asked

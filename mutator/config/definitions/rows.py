@@ -289,6 +289,22 @@ class TextSpec:
         "`header` even if a first row [looks like a header](mistakes.md), or a header line like a "
         "record",
     )
+    encoding: str = defined(
+        FORMATS,
+        "encoding",
+        forms.ENCODING,
+        "utf-8",
+        "the [encoding](formats.md#encodings) of delimited text and CSV in the feed, and in a master that another "
+        "program wrote: `utf-8`, `utf-16`, `latin-1`, `cp1252`, or another one that Python knows; runs write UTF-8",
+    )
+    master_encoding: str | None = defined(
+        FORMATS,
+        "master.encoding",
+        forms.ENCODING,
+        None,
+        "the same, for the master alone",
+        unset="`encoding`; files that mutator wrote are UTF-8",
+    )
     csv_null: bytes = defined(
         FORMATS,
         "csv.null",

@@ -27,11 +27,12 @@ from mutator.errors.parts import setting
 from mutator.formats.blocks.block_type import Batch, Hashes, Item, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.row_layout import NoRecord, RowLayout, Unreadable, compile_reader
-from mutator.formats.content import Content, NotReadable, Reject, Window
+from mutator.formats.content import Content, NotReadable, Reject, Window, undecodable
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan
 from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
+from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import parse_column
@@ -73,6 +74,9 @@ class TextBlockType:
         for line, offset, row in text.numbered_rows(content):
             if row is None:
                 yield None
+                continue
+            if content.window.encoding != UTF8 and has_lost(row):
+                yield Reject(offset, line, undecodable(row, content.window.encoding), row)
                 continue
             try:
                 yield Record(offset, *read(row), row)
@@ -241,7 +245,7 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
     assert layout.delimiter.literal is not None
     lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
     block, odd, said, truncates = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
-    rejects = tuple(_rejects(lines, odd, before, layout))
+    rejects = tuple(lines.rejects(before, _rejects(lines, odd, before, layout)))
     ignored = lines.count - len(block) - len(rejects) - (0 if truncates is None else len(truncates))
     return Batch(block, rejects, lines.count, ignored, said, truncates)
 

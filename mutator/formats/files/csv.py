@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.display import counted
-from mutator.formats.content import Content, HeaderFault, NotReadable, Reject, Window
+from mutator.formats.content import Content, EncodingFault, HeaderFault, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, scan
@@ -156,12 +156,13 @@ class CsvFiles:
         rows = np.flatnonzero(good)
         columns = [column(rows, schema.get_field_index(name)) for name in names]
         batch = pa.RecordBatch.from_arrays(columns, schema=_binary_schema(names))
-        rejects = [lines.reject(row, before, reason(row)) for row in np.flatnonzero(~good).tolist()]
+        bad = (lines.reject(row, before, reason(row)) for row in np.flatnonzero(~good).tolist())
+        rejects = lines.rejects(before, bad)
 
         def raw() -> ByteColumn:
             return ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
 
-        numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table)
+        numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table) - len(lines.unreadable)
         return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw, as_text=True)
 
     def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
@@ -351,4 +352,4 @@ def _name(field: bytes) -> str:
     try:
         return field.decode("utf-8").strip()
     except UnicodeDecodeError:
-        raise NotReadable("its header is not UTF-8") from None
+        raise EncodingFault from None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mutator.formats.content import Reject, Window
+from mutator.formats.content import Reject, Window, undecodable
 from mutator.formats.files.lines import AROUND_NAMES, CR, LF, UTF8_BOM, header_words, repeats_header
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
+from mutator.rules.encodings import UTF8, has_lost
 
 NEWLINE = 10
 _PROBED, _FEW = 16, 64  # bytes of a row that are looked at first; rows that are compared with a header one by one
@@ -114,11 +115,17 @@ class Lines:
     offsets: Ints  # in the file
     numbers: Ints  # of the lines in the chunk, from 0
     count: int  # of lines, blank ones and headers included
+    unreadable: tuple[Reject, ...] = ()  # rows with bytes that are not of the file's encoding; the others have none
 
     def reject(self, row: int, before: int, reason: str) -> Reject:
         """Return the reject of a row. before: number of lines of the split before the chunk."""
         content = self.data[self.table.starts[row] : self.table.ends[row]].tobytes()
         return Reject(int(self.offsets[row]), before + int(self.numbers[row]) + 1, reason, content)
+
+    def rejects(self, before: int, others: Iterable[Reject]) -> list[Reject]:
+        """Return the rows that are not of the file's encoding, and the other rejects, by offset. before: see above."""
+        own = (reject._replace(line=before + reject.line) for reject in self.unreadable)
+        return sorted((*own, *others))
 
 
 def scan(
@@ -136,11 +143,29 @@ def scan(
     """
     data, terminated = padded(chunk, window)
     table = LineTable.of(data, delimiter, width, quoted(data))
+    count = len(table)
     cleaned = _clean(data, table, offset, terminated, window)
     if cleaned is None:
-        return Lines(data, table, table.starts + offset, np.arange(len(table)), len(table))
-    data, offsets, numbers = cleaned
-    return Lines(data, LineTable.of(data, delimiter, width, quoted(data)), offsets, numbers, len(table))
+        lines = Lines(data, table, table.starts + offset, np.arange(count), count)
+    else:
+        data, offsets, numbers = cleaned
+        lines = Lines(data, LineTable.of(data, delimiter, width, quoted(data)), offsets, numbers, count)
+    if window.encoding == UTF8 or not has_lost(chunk):
+        return lines
+    good, rejects = _decoded(lines, window.encoding)
+    data = np.frombuffer(bytes(joined(good.take())) + PAD, np.uint8)
+    keep = np.searchsorted(lines.table.starts, good.starts)
+    table = LineTable.of(data, delimiter, width, quoted(data))
+    return Lines(data, table, lines.offsets[keep], lines.numbers[keep], count, rejects)
+
+
+def _decoded(lines: Lines, encoding: str) -> tuple[ByteColumn, tuple[Reject, ...]]:
+    """Return the lines whose bytes are of an encoding, and the rejects of the others."""
+    data, table = lines.data, lines.table
+    rows = [data[start:end].tobytes() for start, end in zip(table.starts, table.ends, strict=True)]
+    bad = np.array([has_lost(row) for row in rows], np.bool_)
+    rejects = (lines.reject(row, 0, undecodable(rows[row], encoding)) for row in np.flatnonzero(bad).tolist())
+    return ByteColumn(data, table.starts[~bad], table.ends[~bad] + 1), tuple(rejects)
 
 
 def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:

@@ -149,6 +149,17 @@ def head_of(data: bytes, ending: str) -> bytes:
     return data[: data.rfind(b"\r" if ending == lines.CR else b"\n") + 1]
 
 
+class BlockStream:
+    """A stream for reading that returns a block at a time, whatever its size."""
+
+    def __init__(self, content: Iterator[bytes]) -> None:
+        self._content = content
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next block."""
+        return next(self._content, b"")
+
+
 class RecordedStream:
     """A stream for reading that keeps the first bytes read from it. ending: of its lines; those read have LF."""
 

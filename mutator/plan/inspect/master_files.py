@@ -16,6 +16,7 @@ from mutator.plan.inspect.first_rows import with_few_heads
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+from mutator.rules.encodings import UTF8
 from mutator.storage import Entry, Storage
 
 # Cures for a directory in a master.
@@ -61,8 +62,16 @@ def unmanaged_sources(
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
     # Prefix and pattern are of the names of feed files alone.
     rows = replace(rows, ops=replace(rows.ops, delete_prefix=None, delete_pattern=None))
-    found = (probe_file(rows, storage, part, inputs.master_format, named=named) for part in entries)
+    found = (
+        probe_file(_in_own_encoding(rows, part), storage, part, inputs.master_format, named=named) for part in entries
+    )
     return tuple(map(_as_written, with_few_heads(found))), hidden
+
+
+def _in_own_encoding(rows: RowSpec, entry: Entry) -> RowSpec:
+    """Return how a file of a master is read: one that a run wrote is UTF-8, unless the user says otherwise."""
+    own = UTF8 if file_names.is_data_file(entry.name) else rows.text.encoding
+    return replace(rows, text=replace(rows.text, encoding=rows.text.master_encoding or own))
 
 
 def _as_written(source: Source) -> Source:

@@ -19,7 +19,7 @@ from mutator.config.settings import RowSpec
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, quoted_value, setting
-from mutator.formats.content import HeaderFault, NotReadable
+from mutator.formats.content import EncodingFault, HeaderFault, NotReadable
 from mutator.formats.files import lines
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
@@ -27,12 +27,14 @@ from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.quotes import ends_lines
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
-from mutator.plan.inspect.first_rows import HEAD, RecordedStream, first_bytes, head_of
+from mutator.plan.inspect.file_encoding import encoding_of, unreadable_header
+from mutator.plan.inspect.first_rows import HEAD, BlockStream, RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+from mutator.rules.encodings import UTF8, transcoded
 from mutator.rules.header_lines import configured_names, header_names
-from mutator.rules.known_formats import BY_TITLE, format_of_suffix
+from mutator.rules.known_formats import BY_TITLE, FORMATS, format_of_suffix
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
@@ -71,6 +73,10 @@ def probe_file(
     sequence = rows.order.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     is_delimited = source.format.delimited
+    if is_delimited:
+        source = replace(source, encoding=encoding_of(rows.text.encoding, source.path, head))
+        if source.encoding != UTF8:
+            head = b"".join(transcoded([head], source.encoding, cut=True))
     if wanted is None and is_delimited and lines.is_binary(head, rows.text.delimiter.literal):
         raise error("binary", path=source.path)
     other = lines.markup(head) if is_delimited and wanted != "text" else None
@@ -78,9 +84,7 @@ def probe_file(
         raise error("json" if other == "JSON" else "markup", path=source.path, content=other)
     if file_format == "text":
         return _probe_text(rows, storage, source)
-    if is_delimited:
-        _check_encoding(source, head)
-    is_packed = wanted is not None and compression is not None
+    is_packed = wanted is not None and compression is not None and not is_delimited
     return _probe_schema(rows, storage, source, field_names, b"" if is_packed else head)
 
 
@@ -96,8 +100,8 @@ def format_of_name(name: str, named: bool) -> str | None:
 def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | None, str | None, bytes]:
     """Return the compression, the file format if the first bytes show it, and these bytes.
 
-    The bytes are those of the uncompressed content, unless the user set the format. Raises DataError where the name,
-    the content and the setting disagree.
+    The bytes are those of the uncompressed content, unless the user set a format with a schema. Raises DataError where
+    the name, the content and the setting disagree.
     """
     path, name = entry.path, entry.name
     with storage.open(path) as stream:
@@ -120,39 +124,39 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
         if content is None and lines.is_binary(head):
             content = f"neither {promised} nor text"
         raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
-    if wanted is None and content is not None:
+    if content is not None and (wanted is None or FORMATS[wanted].delimited):
         try:
-            head = _first_block(storage, path, content)[:_HEAD]
-            container = BY_TITLE.get(sniff(head[:_MAGIC]) or "")
+            head = _first_block(storage, Source(path, name, entry.bytes, compression=content))[:_HEAD]
+            container = None if wanted else BY_TITLE.get(sniff(head[:_MAGIC]) or "")
         except CorruptStream as fault:
             raise error("damaged", path=path, why=fault) from None
     return content, container, head
 
 
-def _blocks(storage: Storage, path: str, compression: str | None) -> Generator[bytes, None, None]:
-    with storage.open(path) as stream:
-        yield from decompress(blocks(stream), compression) if compression else blocks(stream)
+def _blocks(storage: Storage, source: Source) -> Generator[bytes, None, None]:
+    with storage.open(source.path) as stream:
+        content = decompress(blocks(stream), source.compression) if source.compression else blocks(stream)
+        yield from content if source.encoding == UTF8 else transcoded(content, source.encoding)
 
 
-def _first_block(storage: Storage, path: str, compression: str | None) -> bytes:
-    with closing(_blocks(storage, path, compression)) as content:
+def _first_block(storage: Storage, source: Source) -> bytes:
+    with closing(_blocks(storage, source)) as content:
         return next((block for block in content if block), b"")
 
 
 def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
     """Probe delimited text: its encoding, line ends, headers and first row."""
     try:
-        with closing(_blocks(storage, source.path, source.compression)) as content:
+        with closing(_blocks(storage, source)) as content:
             first = next((block for block in content if block), b"")
             try:
                 data = first_bytes(chain([first], content))
             except CorruptStream:  # a run that reads the file raises it, after the checks by control files
                 data = b""
-        _check_encoding(source, first)
-        with closing(_blocks(storage, source.path, source.compression)) as content:
+        with closing(_blocks(storage, source)) as content:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
-        with closing(_blocks(storage, source.path, source.compression)) as content:
+        with closing(_blocks(storage, source)) as content:
             header_end, headers, row = _first_row(lines.rows(content, ending), rows.text.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
@@ -172,13 +176,6 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
         _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
     return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
-
-
-def _check_encoding(source: Source, head: bytes) -> None:
-    """Raise DataError if a file of delimited text is UTF-16 or UTF-32. head: its first bytes, uncompressed."""
-    encoding = lines.wide_encoding(head)
-    if encoding:
-        raise error("encoding", path=source.path, encoding=encoding)
 
 
 def _check_first_row(source: Source, fields: Sequence[bytes], names: Sequence[str]) -> None:
@@ -211,9 +208,9 @@ def _first_row(
 def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
     """Return how the lines of a CSV file end: at CR if it has no LF, and a CR outside of quotes in its first block."""
     try:
-        with closing(_blocks(storage, source.path, source.compression)) as content:
+        with closing(_blocks(storage, source)) as content:
             ending = lines.line_end(content)
-        if ending != lines.CR or ends_lines(_first_block(storage, source.path, source.compression), dialect.escape):
+        if ending != lines.CR or ends_lines(_first_block(storage, source), dialect.escape):
             return ending
         return lines.LF
     except CorruptStream:  # the reader says so
@@ -245,6 +242,8 @@ def _probe_schema(
             content = whole(stream, source.compression)
             if not delimited:
                 return FILE_FORMATS[file_format].probe(content, dialect), b""
+            if source.encoding != UTF8:
+                content = cast(BinaryIO, BlockStream(transcoded(blocks(content), source.encoding)))
             recorded = RecordedStream(content, ending)
             return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head()
 
@@ -258,6 +257,8 @@ def _probe_schema(
                 file_schema = with_header if header else file_schema
     except HeaderFault as fault:
         raise error("format", path=source.path, what=fault, cure=_NAME_ALL) from None
+    except EncodingFault:
+        raise unreadable_header(source.path, source.encoding) from None
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
     _check_names(source, file_schema)

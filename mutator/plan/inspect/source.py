@@ -9,6 +9,7 @@ from mutator.formats.content import PathValues, Renames, Window, Wrapped
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.rules.encodings import UTF8
 from mutator.rules.known_formats import FORMATS, Format
 
 _Bytes = bytes  # in ``Source``, ``bytes`` is a size
@@ -26,6 +27,7 @@ class Source:
     file_format: str = "text"  # a key of ``FORMATS``
     file_schema: FileSchema | None = None  # None: delimited text without rows
     dialect: Dialect = field(default_factory=Dialect)  # of delimited files
+    encoding: str = UTF8  # of delimited files, with its byte order
     ending: str = lines.LF
     bom: bool = False  # begins with a UTF-8 byte order mark, which is not part of the first row
     header_end: int = 0  # lines that begin before this offset are headers
@@ -83,7 +85,7 @@ class Source:
 
     def window(self, start: int = 0, end: int | None = None) -> Window:
         """Return the window of the rows that begin in [start, end). end: None for the end of the content."""
-        facts = (self.bom, self.header_end, self.renamed, self.header_line, self.in_path, self.wrapped)
+        facts = (self.bom, self.header_end, self.renamed, self.header_line, self.in_path, self.wrapped, self.encoding)
         return Window(self.ending, start, end, *facts)
 
     def position(self, offset: int, line: int) -> str:

@@ -38,6 +38,7 @@ from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
+from mutator.rules.encodings import UTF8
 from mutator.rules.file_sequences import recorded
 from mutator.rules.known_formats import FORMATS
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
@@ -100,14 +101,22 @@ def survey_inputs(
     dataset: the feed is compared with the master, and has the files of a dataset, whose manifest this is. Raises
     ConfigError, DataError, StorageError or StateError, naming the path.
     """
-    inputs = _own_format(config.inputs, located_to_write(master)[1], tables)
-    survey = survey_master(replace(config, inputs=inputs), master)
+    path = located_to_write(master)[1]
+    own = replace(config, inputs=_own_format(config.inputs, path, tables), rows=_of_table(config.rows, path, tables))
+    survey = survey_master(own, master)
     return survey_feed(config, survey, feed, tables, dataset)
 
 
 def _own_format(inputs: InputSpec, master: str, tables: Sequence[TableInput]) -> InputSpec:
     """Return the inputs of a run. The format of a master is its own where it has the rows of a table in memory."""
     return replace(inputs, master_format=None) if is_below(tables, master) else inputs
+
+
+def _of_table(rows: RowSpec, path: str, tables: Sequence[TableInput]) -> RowSpec:
+    """Return how a path is read: the rows of a table in memory are UTF-8, whatever encoding the files have."""
+    if not is_below(tables, path):
+        return rows
+    return replace(rows, text=replace(rows.text, encoding=UTF8, master_encoding=None))
 
 
 def survey_feed(
@@ -122,6 +131,9 @@ def survey_feed(
     tables, dataset: as for ``survey_inputs``, which names the errors, too.
     """
     rows, inputs, output = config.rows, config.inputs, config.output
+    if dataset is not None:  # as a master has it
+        encoding = UTF8 if dataset.state is not None else rows.text.master_encoding or rows.text.encoding
+        rows = replace(rows, text=replace(rows.text, encoding=encoding))
     master, known = survey.master_path, survey.state
     paths = tuple(absolute(path) for path in feed)
     wanted = read_schema(output.schema) if output.schema is not None else None
@@ -141,7 +153,9 @@ def survey_feed(
         found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
         if known is None:
             own = _own_format(inputs, master, tables)
-            survey = replace(survey, master=unmanaged_sources(rows, own, storage_for(master), master, named=True)[0])
+            of_master = _of_table(rows, master, tables)
+            sources, _ = unmanaged_sources(of_master, own, storage_for(master), master, named=True)
+            survey = replace(survey, master=sources)
     if tables:
         schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
         if wanted is not None:
@@ -249,7 +263,8 @@ def _probe_feed(
 ) -> list[Source]:
     def probe(path: str, entry: Entry) -> Source:
         wanted = None if is_below(tables, path) else inputs.feed_format
-        found = probe_file(rows, storage_for(path), entry, wanted, named=named, field_names=field_names)
+        how = _of_table(rows, path, tables)
+        found = probe_file(how, storage_for(path), entry, wanted, named=named, field_names=field_names)
         return unwrapped(rows.ops, found)
 
     found = (probe(path, entry) for path, entry in entries.items())

@@ -1,6 +1,7 @@
 """Propose a configuration from the first rows of master and feed: pure rules, each with its reason.
 
-inputs         find and read the first rows: the only module that opens files
+inputs         find and read the first rows; only it and guessed_encoding open files
+guessed_encoding    the encodings of both sides, by their first bytes
 dialects       lines → delimiter, quotes, header
 tables         the first rows of the files, by field; fields of master and feed, numbered or named alike
 operations     op code field, delete codes, prefix of delete files

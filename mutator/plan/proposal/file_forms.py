@@ -38,7 +38,7 @@ class FileForms:
 
 def file_forms(given: GivenInputs) -> FileForms:
     """Return the settings that say how the files are read. Raises DataError where no setting reads all files."""
-    control = []
+    control = [*given.encodings.choices]
     if given.control_suffix is not None:
         why = f"each feed file has a file of the same name and {given.control_suffix} beside it"
         control.append(Choice(CONTROL_SUFFIX, given.control_suffix, why))

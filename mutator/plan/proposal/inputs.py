@@ -1,4 +1,4 @@
-"""Find master and feed, and read the first rows of their files: the only module of a proposal that opens files."""
+"""Find master and feed, and read the first rows of their files."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of
+from mutator.plan.proposal.guessed_encoding import Encodings, encodings_of
 from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.facts import plain_text
@@ -59,6 +60,7 @@ class GivenInputs:
     dialect: ProposedDialect | None  # None: no file is delimited
     delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
     file_format: str | None  # of all delimited files, if the user has set one
+    encodings: Encodings
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -74,19 +76,27 @@ class GivenInputs:
 
 
 def find_inputs(
-    master: str | None, feed: Sequence[str], delimiter: Delimiter | None, formats: Mapping[str, str | None]
+    master: str | None,
+    feed: Sequence[str],
+    delimiter: Delimiter | None,
+    formats: Mapping[str, str | None],
+    encodings: Mapping[str, str | None],
 ) -> GivenInputs:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
-    delimiter: the one that the user has set. formats: side to the file format that the user has set. Raises
-    ConfigError, DataError, StorageError or StateError with the path.
+    delimiter: the one that the user has set. formats: side to the file format that the user has set. encodings: those
+    that the user has set, by key. Raises ConfigError, DataError, StorageError or StateError with the path.
     """
     rows = RowSpec(KeySpec((0,)), text=TextSpec() if delimiter is None else TextSpec(delimiter))
-    suffix, entries = _feed_entries([absolute(path) for path in feed])
-    feed_side = _side(rows, ", ".join(map(without_secrets, feed)), "", list(entries.values()), formats["feed"])
+    suffix, by_path = _feed_entries([absolute(path) for path in feed])
+    entries = list(by_path.values())
+    found = None if master is None else _master_files(master)
+    encoded = encodings_of(encodings, _spread(entries, FILES), _spread(found.entries, FILES) if found else ())
+    feed_side = _side(_in(rows, encoded.feed), ", ".join(map(without_secrets, feed)), "", entries, formats["feed"])
     master_side, known = None, None
-    if master is not None:
-        master_side, known = _master(rows, master, formats["master"])
+    if master is not None and found is not None:
+        known = found.state
+        master_side = _master(_in(rows, encoded.master), master, found, formats["master"])
     _check_apart(feed_side, master_side)
     if not any(source.bytes for source in (*feed_side.sources, *(master_side.sources if master_side else ()))):
         raise error("init.empty", path=feed_side.given)
@@ -103,7 +113,12 @@ def find_inputs(
     if heads:
         wanted = delimiter.literal if delimiter is not None else _delimiter_of(known)
         dialect = _dialect(heads, wanted, file_format, feed_side.sources)
-    return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format)
+    return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format, encoded)
+
+
+def _in(rows: RowSpec, encoding: str) -> RowSpec:
+    """Return how the files of a side are read."""
+    return replace(rows, text=replace(rows.text, encoding=encoding))
 
 
 def _dialect(
@@ -162,7 +177,16 @@ def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
     return [entries[number * (len(entries) - 1) // (most - 1)] for number in range(most)]
 
 
-def _master(rows: RowSpec, master: str, wanted: str | None) -> tuple[Side, State | None]:
+@dataclass(frozen=True)
+class _MasterFiles:
+    """Where a master is, its manifest, and its files if it has none."""
+
+    path: str
+    state: State | None
+    entries: Sequence[Entry] = ()
+
+
+def _master_files(master: str) -> _MasterFiles:
     storage, path = located(master)
     entry = storage.stat(path)
     if entry is None:
@@ -170,12 +194,18 @@ def _master(rows: RowSpec, master: str, wanted: str | None) -> tuple[Side, State
     known = read_manifest(storage, path) if entry.type == "directory" else None
     if known is not None:
         check_directories(known, path)
-        sources = dataset_sources(path, known)[0]
-        return Side(master, path, sources[:FILES], len(sources), sum(source.bytes for source in sources)), known
+        return _MasterFiles(path, known)
     entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
     for part in entries:
         check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
-    return _side(rows, master, path, entries, wanted), None
+    return _MasterFiles(path, None, entries)
+
+
+def _master(rows: RowSpec, master: str, found: _MasterFiles, wanted: str | None) -> Side:
+    if found.state is None:
+        return _side(rows, master, found.path, found.entries, wanted)
+    sources = dataset_sources(found.path, found.state)[0]
+    return Side(master, found.path, sources[:FILES], len(sources), sum(source.bytes for source in sources))
 
 
 def _delimiter_of(known: State | None) -> bytes | None:
@@ -221,8 +251,8 @@ def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[lis
     }
     below = given.master.path if given.master else ""
     return (
-        _tables(rows, master, inputs.master_format, headers, named, below, renamed),
-        _tables(rows, given.feed.sources, inputs.feed_format, headers, named, "", renamed),
+        _tables(_in(rows, given.encodings.master), master, inputs.master_format, headers, named, below, renamed),
+        _tables(_in(rows, given.encodings.feed), given.feed.sources, inputs.feed_format, headers, named, "", renamed),
     )
 
 

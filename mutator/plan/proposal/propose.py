@@ -19,6 +19,7 @@ from mutator.plan.proposal.file_forms import (
     file_forms,
     title,
 )
+from mutator.plan.proposal.guessed_encoding import ENCODING, MASTER_ENCODING
 from mutator.plan.proposal.inputs import FILES, GivenInputs, Side, find_inputs, read_tables
 from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
 from mutator.plan.proposal.operations import (
@@ -63,7 +64,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         side: settings.get(key, settings.get(FORMAT))
         for side, key in (("master", MASTER_FORMAT), ("feed", FEED_FORMAT))
     }
-    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)) if wanted else None, formats)
+    encodings = {key: settings.get(key) for key in (ENCODING, MASTER_ENCODING)}
+    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)) if wanted else None, formats, encodings)
     forms = file_forms(given)
     if COUNT in settings:  # rows of one field need no delimiter
         forms = replace(

@@ -99,7 +99,7 @@ def blamed(
     """Return those feed files in a directory whose fault an error is: name -> what its message says of that file.
 
     >>> from mutator.errors import error
-    >>> fault = error("encoding", path="in/ups_1.txt", encoding="UTF-16")
+    >>> fault = error("binary", path="in/ups_1.txt")
     >>> blamed(fault, "in", ["ups_1.txt", "s_1.txt"], InputSpec(), LimitSpec()).keys()
     dict_keys(['ups_1.txt'])
     """

@@ -26,7 +26,7 @@ from mutator.errors.display import counted
 from mutator.formats.blocks.avro_rows import shown_record
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.blocks.row_layout import Unreadable
-from mutator.formats.content import Reject
+from mutator.formats.content import Reject, Window, undecodable
 from mutator.formats.files import lines as text
 from mutator.formats.files.avro_schema import expanded, parsed, physical
 from mutator.formats.files.csv import headerless_schema
@@ -40,6 +40,7 @@ from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.schema_evolution import nearest
 from mutator.rules.typed_values import canonical, out_of_years
@@ -87,7 +88,8 @@ def header_of(source: Source) -> bytes:
     if not source.header_end:
         return b""
     mark, head = b"\r" if source.ending == text.CR else b"\n", b""
-    for block in FileContent(source.path, source.bytes, compression=source.compression).blocks():
+    window = Window(encoding=source.encoding)
+    for block in FileContent(source.path, source.bytes, window, compression=source.compression).blocks():
         head += block
         if mark in head[source.header_end - 1 :]:
             break
@@ -146,6 +148,8 @@ def _text_rows(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
             chunk.ignored += 1
             continue
         try:
+            if content.window.encoding != UTF8 and has_lost(row):
+                raise Unreadable(undecodable(row, content.window.encoding))
             chunk.values.append(_values(split(row), file))
             chunk.rows.append((offset, number, row))
         except Unreadable as reason:

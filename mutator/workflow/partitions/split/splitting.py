@@ -32,6 +32,7 @@ from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects, shown_rejects
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import rejects_of
+from mutator.rules.encodings import readable, restored
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import values_of
@@ -87,7 +88,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
             commit=Commit(number=0, id=str(uuid.uuid4()), action=RUN, run=run, committed=now),
             by=text_of(fields),
             files=tuple(file for file, _ in done),
-            beside=_write_rejected(staging, run, done),
+            beside=_write_rejected(staging, run, files, done),
         )
 
     published = publish(to, run, write)
@@ -120,7 +121,12 @@ def _samples(files: Sequence[UnsplitFile], done: Sequence[_Done]) -> list[Reject
     """Return the first rejects."""
     found = [
         RejectSample(
-            made.source, one.offset, one.line, file.source.position(one.offset, one.line), one.reason, one.row[:200]
+            made.source,
+            one.offset,
+            one.line,
+            file.source.position(one.offset, one.line),
+            one.reason,
+            readable(one.row[:200], file.source.encoding),
         )
         for file, (made, rejects) in zip(files, done, strict=True)
         for one in rejects
@@ -137,9 +143,15 @@ def _check_rows(done: Sequence[_Done]) -> None:
             raise error("sums", problems=what)
 
 
-def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[FileEntry, ...]:
+def _write_rejected(
+    staging: str, run: str, files: Sequence[UnsplitFile], done: Sequence[_Done]
+) -> tuple[FileEntry, ...]:
     """Write the rejected rows in the format of a run."""
-    rejects = [(file.source, one) for file, found in done for one in found]
+    rejects = [
+        (made.source, one._replace(row=restored(one.row, file.source.encoding)))
+        for file, (made, found) in zip(files, done, strict=True)
+        for one in found
+    ]
     if not rejects:
         return ()
     path = f"_mutator/rejected/rejected-{run}.tsv"

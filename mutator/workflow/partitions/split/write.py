@@ -1,4 +1,4 @@
-"""Write the rows of a feed file to a file in each partition, with the same name, format and compression.
+"""Write the rows of a feed file to a file in each partition, with the same name, format, encoding and compression.
 
 While the file is read, the rows of each partition go to a scratch file, in pieces. Then one partition is written after
 the other, so that thousands of partitions do not need thousands of open files.
@@ -27,8 +27,10 @@ from mutator.formats.content import NotReadable, Reject, unreadable
 from mutator.formats.files.avro_container import opened
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.lines import UTF8_BOM
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
+from mutator.rules.encodings import UTF8, restored
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import partition_rows
 from mutator.storage import storage_for
@@ -181,6 +183,9 @@ def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[
     target = staged if source.compression is None else _Compressed(staged, source.compression)
     # A writer may ask for its position, which is that in the uncompressed content.
     stream = staged if target is staged else StagedFile(cast(BinaryIO, target), staged.path, WHOLE)
+    if source.encoding != UTF8:
+        stream = StagedFile(cast(BinaryIO, _Encoded(stream, source.encoding)), staged.path, WHOLE)
+        stream.write(UTF8_BOM if source.bom else b"")
     stream.write(output.header)
     writer, total = BLOCK_TYPES[output.block_type].writer(cast(BinaryIO, stream), output.settings, None), 0
     for rows in pieces:
@@ -190,6 +195,20 @@ def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[
     if isinstance(target, _Compressed):
         target.end()
     return total
+
+
+class _Encoded:
+    """A stream that writes whole lines of UTF-8 in another encoding."""
+
+    def __init__(self, stream: StagedFile, encoding: str) -> None:
+        self._stream, self._encoding = stream, encoding
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._stream.write(restored(bytes(data), self._encoding))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: all is written."""
 
 
 class _Compressed:
