@@ -35,6 +35,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "path.bucket": "{path}: there is no such bucket; create it, or fix the name",
         "path.kind": "{path}: is a {what}, but only regular files are read; {cure}",
+        "path.link": "{path}: is a symbolic link {where}; {cure}",
         "path.name": (
             "{path}: its name contains a control character, which no listing or report can show safely; rename the file"
         ),

@@ -145,6 +145,10 @@ class Storage(Protocol):
     def resolve(self, path: str) -> str:
         """Return the one spelling of a path: links to directories are followed, a link to a file is not."""
 
+    def target(self, path: str) -> Entry | None:
+        """Return the entry that a symbolic link leads to; None if nothing is there, or only the link itself."""
+        return None  # for storages without links
+
     @abstractmethod
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name. Links are not followed."""

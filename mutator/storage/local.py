@@ -72,6 +72,12 @@ class LocalStorage(Storage):
             return os.path.realpath(path)
         return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
+    def target(self, path: str) -> Entry | None:
+        """Return the entry that a symbolic link leads to; None if nothing is there, or only the link itself."""
+        with contextlib.suppress(OSError):
+            return self.stat(os.path.realpath(path, strict=True))
+        return None
+
     def entries(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name. Links are not followed."""
         with _translated(path), os.scandir(path) as found:

@@ -537,14 +537,56 @@ def test_only_regular_files(job, where, entry_type):
             os.chdir(old)
         nested = "name it as a --feed of its own" if where == "feed" else "a master's files lie in its directory, or"
         cure = nested if entry_type == "directory" else "copy the data into a plain file"
+        if entry_type == "symbolic link" and where == "feed":
+            job.refused(
+                ConfigError, path, f"elsewhere.txt, which is not below a directory that --feed names; name {job.root}"
+            )
+            return
         job.refused(ConfigError, path, f"is a {entry_type}, but only regular files are read; {cure}")
 
 
-def test_link_given_by_the_user(job):
-    link = job.root / "link.txt"
-    link.symlink_to(job.put("ups.txt"))
+@pytest.mark.parametrize(
+    ("target", "feed", "names"),
+    [
+        ("feed/_blobs/7f3a", "feed", ["link_5.txt"]),  # hidden, so it has no row of its own
+        ("feed/ups_1.txt", "feed", ["ups_1.txt"]),
+        ("feed/ups_1.txt", "feed/l*.txt", ["link_5.txt"]),
+        ("feed/ups_1.txt", "feed/link_5.txt", ["link_5.txt"]),
+        ("more/ups_1.txt", "feed more", ["ups_1.txt"]),
+        ("more/ups_1.txt", "feed more/ups_1.txt", ["ups_1.txt"]),
+    ],
+)
+def test_a_link_is_followed_below_the_directories_of_the_feed(job, target, feed, names):
+    path = job.root / target
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(FEED)
+    (job.feed / "link_5.txt").symlink_to(path)
+    (job.feed / "link_6.txt").symlink_to("link_5.txt")  # the same file once more
 
-    job.refused(ConfigError, link, "is a symbolic link", feed=[str(link)])
+    report = job.run(feed=[str(job.root / one) for one in feed.split()])
+
+    assert [part.name for part in known(job.output).feed] == names
+    assert report.counts["feed rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nothing", "is a symbolic link to a file that does not exist, or to itself; remove it"),
+        ("odd", "is a symbolic link to a file that does not exist, or to itself; remove it"),
+        ("../master", "is a symbolic link to a directory; name the target as a --feed of its own"),
+        ("/dev/null", "is a symbolic link to a device; copy the data into a plain file"),
+        ("../out.txt", "out.txt, which is not below a directory that --feed names; name "),
+        ("../feed-2/out.txt", "out.txt, which is not below a directory that --feed names; name "),
+    ],
+)
+def test_a_link_that_is_not_followed(job, target, message):
+    (job.root / "feed-2").mkdir()
+    for path in ("out.txt", "feed-2/out.txt"):
+        (job.root / path).write_bytes(FEED)
+    (job.feed / "odd").symlink_to(target)
+
+    job.refused(ConfigError, f"{job.feed / 'odd'}: ", message)
 
 
 def test_directories_may_be_links(job):

@@ -1,5 +1,7 @@
 """Find the feed files of a run, and compare their names and content with those that were merged before."""
 
+import os
+import posixpath
 from collections.abc import Iterable, Sequence
 
 from mutator.config.settings import InputSpec, OperationSpec, OrderSpec
@@ -13,6 +15,9 @@ from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
 from mutator.storage import Entry, Storage, storage_for
 
+_LINK = "symbolic link"
+_COPY = "copy the data into a plain file"
+
 
 def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict[str, Entry], tuple[str, ...]]:
     """Return the feed files that full paths name, by path, without their control files, and the paths of others.
@@ -22,11 +27,47 @@ def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict
     """
     entries, ignored = visible(entry for path in paths for entry in _find(path))
     found: dict[str, Entry] = {}
+    links = [entry for entry in entries if entry.type == _LINK and control_suffix is None]
+    directories = [_directory_of(path) for path in paths if links and "://" not in path]
     for entry in entries:
-        found.setdefault(entry.path, entry)  # a path that is matched twice is read once
+        if entry.type != _LINK or not links:
+            found.setdefault(entry.path, entry)  # a path that is matched twice is read once
+    # A file that is in the feed itself keeps its name; of several links to another one, the first name counts.
+    for entry in sorted(links, key=lambda entry: (os.fsencode(entry.name), os.fsencode(entry.path))):
+        target = _target(entry, directories)
+        found.setdefault(target.path, target)
     for entry in found.values():
         check_entry(entry)
     return (found if control_suffix is None else control_files.set_apart(control_suffix, paths, found)), ignored
+
+
+def _target(link: Entry, directories: Sequence[str]) -> Entry:
+    """Return the file that a symbolic link leads to, under the name of the link. Raises ConfigError.
+
+    directories: those that the user has named; beside them, the link may lead to files below its own.
+    """
+    found = storage_for(link.path).target(link.path)
+    if found is None:
+        cure = "remove it, or have its target delivered"
+        raise error("path.link", path=link.path, where="to a file that does not exist, or to itself", cure=cure)
+    if found.type != "file":
+        cure = f"name the target as a {argument('--feed')} of its own" if found.type == "directory" else _COPY
+        raise error("path.link", path=link.path, where=f"to a {found.type}", cure=cure)
+    allowed = (*directories, posixpath.dirname(link.path))
+    if not any(found.path.startswith(f"{directory.rstrip('/')}/") for directory in allowed):
+        where = f"to {place(found.path)}, which is not below a directory that {argument('--feed')} names"
+        cure = f"name {place(posixpath.dirname(found.path))}, or the file there, with {argument('--feed')}, too"
+        raise error("path.link", path=link.path, where=where, cure=cure)
+    return found._replace(name=link.name)
+
+
+def _directory_of(path: str) -> str:
+    """Return the directory that a path names, or that has the file, or that its pattern begins with."""
+    storage = storage_for(path)
+    path = storage.resolve(path)
+    while (entry := storage.stat(path)) is None and path != posixpath.dirname(path):
+        path = storage.resolve(posixpath.dirname(path))
+    return path if entry is not None and entry.type == "directory" else posixpath.dirname(path)
 
 
 def _find(path: str) -> Sequence[Entry]:
@@ -73,7 +114,7 @@ def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:
 def check_entry(entry: Entry, directory_cure: str = f"name it as a {argument('--feed')} of its own") -> None:
     """Raise ConfigError for an entry that is not a plain file with a printable name."""
     if entry.type != "file":
-        cure = directory_cure if entry.type == "directory" else "copy the data into a plain file"
+        cure = directory_cure if entry.type == "directory" else _COPY
         raise error("path.kind", path=entry.path, what=entry.type, cure=cure)
     if file_names.has_control(entry.name):
         raise error("path.name", path=entry.path)

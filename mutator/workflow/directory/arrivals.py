@@ -279,6 +279,8 @@ def _is_set_aside(name: str) -> bool:
 
 
 def _unfit(entry: Entry) -> str | None:
+    if entry.type == "symbolic link":
+        return "is a symbolic link, and what it leads to could change after the run: move the file itself there"
     if entry.type != "file":
         return f"is a {entry.type}, and only regular files are claimed"
     if file_names.is_hidden(entry.name):
