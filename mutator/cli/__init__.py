@@ -7,6 +7,7 @@ messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
 init_commands        ``mutator init``
+stdin_feed           ``--feed -``
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
 table_commands       ``mutator table …``; its operations are in ``table_*_commands``

@@ -192,7 +192,7 @@ ROUND_TRIP = Command(
     (
         _table("--master", old="--from", text="directory of ORC, Parquet or Avro files, which is replaced"),
         option("--text", required=True, metavar="DIR", help="directory that keeps the text copy between runs"),
-        options.FEED,
+        options.FEED_FILES,
         *options.CONFIG,
         options.ENGINE,
         options.RUNNER,

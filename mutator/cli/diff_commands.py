@@ -19,6 +19,7 @@ from typing import Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
+from mutator.cli.stdin_feed import reading_stdin
 from mutator.config.definitions import published
 from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.errors import error
@@ -94,6 +95,7 @@ def dataset_at(place: str, stack: ExitStack) -> Compared:
 _FIRST = 10  # records of each kind that are shown with --verbose
 
 
+@reading_stdin
 def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.pipeline.diff.compare import LENIENT, OVERWRITE, compare, compare_feed
 
@@ -129,7 +131,7 @@ DIFF = Command(
             action="extend",
             nargs="+",
             metavar="PATH",
-            help="in place of NEW: show what merging this feed would change; repeatable",
+            help="in place of NEW: show what merging this feed (- for stdin) would change; repeatable",
         ),
         option("--rows", type=int, metavar="N", help=f"show the first N records of each kind (with -v: {_FIRST})"),
         option("--exit-code", action="store_true", help="exit with 1 if there are differences"),

@@ -17,6 +17,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.cli.config_file import is_named
 from mutator.cli.messages import warn
+from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.workflow_target import table_in
 from mutator.config.reader import SOURCE as IN_MANIFEST
 from mutator.config.sources import read_settings
@@ -117,6 +118,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     return explain_table(snapshot, question.key, config, question.place, find, shown, given)
 
 
+@reading_stdin
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.config.feed_settings import states_deletes
 
@@ -143,7 +145,7 @@ EXPLAIN = Command(
             nargs="+",
             default=[],
             metavar="PATH",
-            help="of a master or table: directories, files or patterns where merged feed files still are; repeatable",
+            help="of a master or table: directories, files, patterns or - (stdin) where merged feed files still are",
         ),
         option("--before", metavar="DIR", help="of a master: an earlier one, from which its runs are followed"),
         *options.CONFIG,

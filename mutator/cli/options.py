@@ -73,15 +73,20 @@ def _of_setting(setting: Setting) -> Option:
 COMMON = tuple(map(_of_setting, SHORT.values()))
 _CONFIG_HELP = f"configuration file, .properties or .toml (default {NAME} of this directory; {NONE}: no file)"
 CONFIG = (option("--config", metavar="FILE", help=_CONFIG_HELP), *COMMON, setting())
-_FEED: dict[str, Any] = {
-    "action": "extend",
-    "nargs": "+",
-    "metavar": "PATH",
-    "help": "feed directories, files or patterns; repeatable",
-}
-FEED = option("--feed", required=True, **_FEED)
-FEED_PLACE = place("--feed", **_FEED)
-FEED_OF_INIT = option("--feed", **_FEED)
+
+
+def _no_stdin(path: str) -> str:
+    if path in ("", "-"):
+        what = "the path is empty" if not path else "this command does not read stdin: write it to a file"
+        raise argparse.ArgumentTypeError(what)
+    return path
+
+
+_PATHS: dict[str, Any] = {"action": "extend", "nargs": "+", "metavar": "PATH"}
+_OR_STDIN = {**_PATHS, "help": "feed directories, files or patterns, or - for stdin; repeatable"}
+_FILES = {**_PATHS, "type": _no_stdin, "help": "feed directories, files or patterns; repeatable"}
+FEED, FEED_PLACE = option("--feed", required=True, **_OR_STDIN), place("--feed", **_OR_STDIN)
+FEED_FILES, FEED_OF_INIT = option("--feed", required=True, **_FILES), option("--feed", **_FILES)
 PARTITIONED_BY = option(
     "--partitioned-by",
     metavar="FIELDS",

@@ -121,7 +121,7 @@ PARTITION = Command(
     "partition",
     "split feed files by partitions, into Hive-style directories",
     (
-        options.FEED,
+        options.FEED_FILES,
         option(
             "--partitioned-by",
             old="--by",

@@ -21,6 +21,7 @@ from mutator.cli.command import Command, CommandReport, option
 from mutator.cli.config_file import place
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
+from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.workflow_target import table_in
 from mutator.errors import MutatorError, error
 from mutator.errors.display import text_of, without_secrets
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.merge import Prepared
 
 
+@reading_stdin
 def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.kept_changes import put_changes
     from mutator.pipeline.master_settings import chained_settings

@@ -26,6 +26,7 @@ from mutator.cli.command import Answer, Command, CommandReport, Group, option, o
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, ReportFiles
+from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.table_output_commands import TABLE, TABLE_PLACE, table_runner
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
@@ -142,7 +143,7 @@ APPLY = Command(
         options.JSON,
         *FILES,
     ),
-    partial(_merge, "apply"),
+    reading_stdin(partial(_merge, "apply")),
     when_stopped="no version was committed",
     examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
 )
@@ -160,7 +161,7 @@ INSERT_OVERWRITE = Command(
     "insert-overwrite",
     "replace the partitions of the winners of feed files; without partitions, everything",
     _OF_OVERWRITES,
-    partial(_merge, "insert_overwrite"),
+    reading_stdin(partial(_merge, "insert_overwrite")),
     when_stopped="no version was committed",
     examples=(
         "mutator table insert-overwrite sales --feed corrected",
@@ -171,7 +172,7 @@ INSERT_OVERWRITE_TABLE = Command(
     "insert-overwrite-table",
     "replace everything by the rows of feed files",
     (*_OF_OVERWRITES, options.ALLOW_EMPTY),
-    partial(_merge, "insert_overwrite_table"),
+    reading_stdin(partial(_merge, "insert_overwrite_table")),
     when_stopped="no version was committed",
     examples=("mutator table insert-overwrite-table products --feed catalogue",),
 )

@@ -93,7 +93,8 @@ class Usage:
 
     def _taken(self, arguments: Sequence[str]) -> str:
         """Return the end of a message on missing arguments: an option before them that takes all words."""
-        taker = next((word for word in reversed(self.words) if getattr(self.options.get(word), "nargs", None) == "+"), "")
+        greedy = [name for name, action in self.options.items() if action.nargs == "+"]
+        taker = next((word for word in reversed(self.words) if word in greedy), "")
         return f"; give {listed(arguments)} before {taker}, which takes every path after it" if taker else ""
 
     def _given_instead(self, missing: Sequence[str]) -> str:

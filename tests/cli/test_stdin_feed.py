@@ -1,0 +1,117 @@
+"""``--feed -`` reads one feed file from stdin."""
+
+import gzip
+import io
+import os
+import sys
+
+import pytest
+
+from mutator.cli import main
+from tests.support.job import FEED, MASTER
+
+SETTINGS = ("--key", "0", "--order-by", "2", "--runner", "local")
+
+
+class Stdin:
+    """A command line in a directory of its own, with bytes on stdin."""
+
+    def __init__(self, path, monkeypatch, capsys):
+        self._patch, self._capsys = monkeypatch, capsys
+        self.spool = path / "spool"
+        for directory in ("spool", "master"):
+            (path / directory).mkdir()
+        (path / "master" / "base.txt").write_bytes(MASTER)
+        monkeypatch.chdir(path)
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(self.spool))
+
+    def run(self, words, content=FEED, terminal=False):
+        """Return the exit code, stdout and stderr of a command."""
+        stdin = io.TextIOWrapper(io.BytesIO(content))
+        stdin.isatty = lambda: terminal
+        self._patch.setattr(sys, "stdin", stdin)
+        code = main(words.split() if isinstance(words, str) else words)
+        assert list(self.spool.iterdir()) == []
+        return code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def stdin(tmp_path, monkeypatch, capsys):
+    return Stdin(tmp_path, monkeypatch, capsys)
+
+
+RUN = ["run", "--master", "master", "--feed", "-", "--output", "out", *SETTINGS]
+
+
+@pytest.mark.parametrize("content", [FEED, gzip.compress(FEED, mtime=0)])
+def test_the_same_bytes_are_merged_once(stdin, content):
+    assert stdin.run(RUN, content)[0] == 0
+    again = ["run", "--master", "out", "--feed", "-", "--output", "out2", *SETTINGS]
+    code, out, _ = stdin.run(again, content)
+
+    assert (code, "every feed file was merged before" in out) == (0, True)
+    assert "updated                          1" in stdin.run([*again[:-7], "out3", *SETTINGS], b"b,3,300\n")[1]
+    code, out, _ = stdin.run(["explain", "out", "b", "--feed", "-", *SETTINGS[:4]], content)
+    assert (code, "line 1, byte 0" in out) == (0, True)
+
+
+def test_other_commands(stdin):
+    assert stdin.run(["diff", "master", "--feed", "-", *SETTINGS])[1].startswith(
+        "0 records added, 0 removed, 1 changed"
+    )
+    assert stdin.run("table create t --key id --order-by at -q")[0] == 0
+    content = b"id,v,at\nb,2,200\n"
+    for inserted in (1, 0):
+        out = stdin.run("table apply t --feed - -D feed.format=csv --runner local", content)[1]
+        assert f"inserted                         {inserted}" in out
+
+
+def test_an_empty_feed(stdin):
+    code, out, err = stdin.run(RUN, b"")
+
+    assert (code, "feed rows                          0" in out) == (0, True)
+    assert "no row in stdin-e3b0c442" in err
+
+
+def test_a_terminal(stdin):
+    assert "type its rows, then Ctrl-D" in stdin.run(RUN, terminal=True)[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (
+            "run --master master --feed - --output out --key 0",
+            2,
+            "--feed - is read on this machine",
+        ),
+        ("run --master master --feed - --output out --key 0 --order-by 2 --runner spark", 2, "add --runner local"),
+        ("run --master master --feed - --output out --key 0 --runner local", 2, "--feed - has no file name, and order"),
+        ("init --master master --feed -", 2, "argument --feed: this command does not read stdin: write it to a file"),
+        ("partition --feed - --by 0 --to parts --key 0", 2, "this command does not read stdin"),
+        ("bridge run --from t --text d --feed -", 2, "this command does not read stdin"),
+    ],
+)
+def test_stdin_is_refused(stdin, monkeypatch, words, code, message):
+    monkeypatch.setenv("MASTER", "spark://nowhere:1")
+
+    found, _, err = stdin.run(words)
+    assert (found, message in err) == (code, True), err
+    assert not os.path.exists("out")
+    assert "spool" not in err
+
+
+def test_a_bad_row_is_said_to_be_of_stdin(stdin):
+    code, _, err = stdin.run(RUN, b"b,2\n")
+
+    assert (code, "\n  stdin-" in err) == (3, True)
+
+
+def test_a_full_disk(stdin, monkeypatch):
+    def full(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "rename", full)
+    code, _, err = stdin.run(RUN)
+
+    assert (code, "No space left on device" in err, "SPARK_LOCAL_DIRS" in err) == (4, True, True)
