@@ -144,11 +144,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; have it delivered again in "
             "one of these formats, or remove it; or, if these are the values of its fields, set {input.format=text}"
         ),
-        "json": (
-            "{path}: is JSON, which is not read; have it delivered as CSV, Avro, Parquet or ORC, or convert it "
-            "(docs/formats.md says how), or remove it; or, if a line is a row of delimited text all the same, set "
-            "{input.format=text}"
-        ),
         "markup": (
             "{path}: is {content}, and no data, as where a server answered with a page or an error; have it delivered "
             "again, or remove it; or, if a line is a row of delimited text all the same, set {input.format=text}"

@@ -20,6 +20,7 @@ class Format(NamedTuple):
     delimited: bool = False  # rows are lines, with delimiters between their fields
     stores_schema: bool = False  # files name and type their fields, so none has 0 bytes; other files are lines
     splittable: bool = True  # tasks may read parts of a file
+    infers_types: bool = False  # files name their fields, and the types are those that fit the first values
 
 
 FORMATS: Mapping[str, Format] = {
@@ -27,6 +28,7 @@ FORMATS: Mapping[str, Format] = {
     # Whether a line end of CSV is within quotes depends on all bytes before it.
     "csv": Format("CSV", ".csv", (".csv",), delimited=True, splittable=False),
     "escaped": Format("escaped text", ".txt", delimited=True),
+    "json": Format("JSON Lines", endings=(".json", ".jsonl", ".ndjson"), infers_types=True),
     "avro": Format("Avro", ".avro", (".avro",), b"Obj\x01", stores_schema=True),
     "parquet": Format("Parquet", ".parquet", (".parquet",), b"PAR1", stores_schema=True),
     "orc": Format("ORC", ".orc", (".orc",), b"ORC", stores_schema=True),

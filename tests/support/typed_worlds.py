@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from mutator.formats.values.scalar_text import as_text as as_values
 from tests.support.columns_data import HEADER, file_of
 from tests.support.no_limits import NO_LIMITS
 
 COLUMNS = ["csv", "escaped", "avro", "parquet", "orc"]
+OF_FEEDS = [*COLUMNS, "json"]
 
 DELIMITERS = [",", "\t", "|", "\x01", ";"]
 
@@ -114,14 +117,34 @@ def as_text(table: Any) -> bytes:
     return "".join(f"{line}\n" for line in lines[1:]).replace('"', "").encode()
 
 
+def as_json_lines(table: Any, style: int) -> bytes:
+    """Write JSON Lines with the values of CSV: with or without blanks, escapes beyond ASCII, and members for NULL."""
+    blank, lines = " " if style == 1 else "", []
+    texts = {
+        name: as_values(column.combine_chunks()).to_pylist()
+        for name, column in zip(table.schema.names, table, strict=True)
+    }
+    numbers = {field.name for field in table.schema if field.type == pa.int64() or pa.types.is_decimal(field.type)}
+    for row in range(len(table)):
+        members = []
+        for name, values in texts.items():
+            text = None if values[row] is None else values[row].decode()
+            value = text if name in numbers and text else json.dumps(text, ensure_ascii=style == 2)
+            if text is not None or style != 3:
+                members.append(f'"{name}":{blank}{value}')
+        lines.append(f"{{{f',{blank}'.join(members)}}}\n")
+    return "".join(lines).encode()
+
+
 def put(path: Path, file_format: str, rows: Sequence[dict[str, Any]], schema: Any, batch: int, delimiter: str) -> None:
     table = pa.Table.from_pylist(list(rows), schema)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = (
-        as_text(table)
-        if file_format == "text"
-        else file_of(file_format, table, replace(HEADER, delimiter=delimiter.encode()), batch)
-    )
+    if file_format == "text":
+        content = as_text(table)
+    elif file_format == "json":
+        content = as_json_lines(table, batch)
+    else:
+        content = file_of(file_format, table, replace(HEADER, delimiter=delimiter.encode()), batch)
     path.write_bytes(content)
 
 

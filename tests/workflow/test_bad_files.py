@@ -59,7 +59,7 @@ BAD = {  # name -> content, and the kind of its error
     "utf16_2.csv": (HEAD.encode("utf-16"), "encoding"),
     "narrow_2.csv": (b"id,name\n2,b\n", "schema.field"),
     "page_2.csv": (b"<html>no such file</html>\n", "markup"),
-    "lines_2.csv": (b'{"id":2,"at":2}\n{"id":3,"at":2}\n', "json"),
+    "lines_2.csv": (b'{"id":2,"at":2}\n{"id":3,"at":2}\n', "format"),
     "wide_2.csv": (f"{HEAD}2,2,b,b\n".encode(), "rejects"),
     "soon [1]*_2.csv": (f"{HEAD}2,soon,b\n".encode(), "rejects"),
     "other_2.parquet": (parquet(id=[2], at=[2], name=["b"]), "format"),
@@ -389,7 +389,7 @@ def test_a_run_names_the_number_of_files_after_which_it_looks_no_further(
     place.arrive("ups_1.csv", f"{HEAD}4,2,d\n")
     names = [f"ups_{number}.csv" for number in range(2, 5)]
     for name in names:
-        place.arrive(name, BAD["lines_2.csv"][0])
+        place.arrive(name, BAD["page_2.csv"][0])
     monkeypatch.setattr("mutator.workflow.directory.bad_files.TRIES", 2)
     code, _, err = place.said(capsys, "run")
     assert (code, place.names("incr")) == (3, {"ups_1.csv", *names})

@@ -35,6 +35,13 @@ def _escaped() -> FileFormat:
 
 
 @cache
+def _json() -> FileFormat:
+    from mutator.formats.files.json_lines import JsonLinesFiles
+
+    return JsonLinesFiles()
+
+
+@cache
 def _avro() -> FileFormat:
     from mutator.formats.files.avro import AvroFiles
 
@@ -56,7 +63,15 @@ def _orc() -> FileFormat:
 
 
 FILE_FORMATS: Registry[FileFormat] = Registry(
-    {"text": _text, "csv": _csv, "escaped": _escaped, "avro": _avro, "parquet": _parquet, "orc": _orc}
+    {
+        "text": _text,
+        "csv": _csv,
+        "escaped": _escaped,
+        "json": _json,
+        "avro": _avro,
+        "parquet": _parquet,
+        "orc": _orc,
+    }
 )
 
 

@@ -80,8 +80,11 @@ def probe_file(
     if wanted is None and is_delimited and lines.is_binary(head, rows.text.delimiter.literal):
         raise error("binary", path=source.path)
     other = lines.markup(head) if is_delimited and wanted != "text" else None
-    if other is not None:
-        raise error("json" if other == "JSON" else "markup", path=source.path, content=other)
+    if other == "JSON" and wanted is None:
+        file_format, is_delimited = "json", False
+        source = replace(source, file_format=file_format)
+    elif other is not None:
+        raise error("markup", path=source.path, content=other)
     if file_format == "text":
         return _probe_text(rows, storage, source)
     is_packed = wanted is not None and compression is not None and not is_delimited

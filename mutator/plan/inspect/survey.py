@@ -24,6 +24,7 @@ from mutator.plan.inspect.envelopes import unwrapped
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
+from mutator.plan.inspect.inferred_types import with_known_types
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     check_directories,
@@ -156,6 +157,8 @@ def survey_feed(
             of_master = _of_table(rows, master, tables)
             sources, _ = unmanaged_sources(of_master, own, storage_for(master), master, named=True)
             survey = replace(survey, master=sources)
+    schemas_of_master = (survey.dataset_schema, *(source.file_schema for source in survey.master))
+    found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found)
     if tables:
         schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
         if wanted is not None:
@@ -194,6 +197,7 @@ def survey_feed(
         notes=(
             *notes,
             *both.notes,
+            *of_types,
             *sequence_notes(rows.order, inputs, known, fresh, survey.master),
             *_adoption_notes(survey, adopted, inputs.master_adopt),
         ),

@@ -36,7 +36,7 @@ _LINE_END = re.compile(r"\n\s*")
 # The kinds of errors that can be the fault of one feed file. Those of limits, of the order of all files, and of what
 # the feed as a whole says are not among them, nor are those of a file that is being written.
 _KINDS = {
-    *("binary", "compression", "compression.unknown", "damaged", "encoding", "format", "json", "markup", "width"),
+    *("binary", "compression", "compression.unknown", "damaged", "encoding", "format", "markup", "width"),
     *("schema.directory", "schema.field", "schema.lost", "schema.type", "schema.value"),
     *("control.differs", "control.unusable", "feed.reused", "rejects", "sequence.missing"),
 }

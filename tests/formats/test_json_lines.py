@@ -1,0 +1,211 @@
+"""JSON Lines: every value as its line has it, each fault as a reject, and merges into masters of all formats."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.cli import main
+from mutator.errors import ConfigError, DataError
+from mutator.formats.content import Window
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.table.table import Table
+from tests.support.effort import law
+from tests.support.in_memory import InMemory
+from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
+
+JSON, PLAIN = FILE_FORMATS["json"], Dialect()
+MASTER = pa.table({"id": ["a", "b", "c"], "at": [1, 1, 1], "n": pa.array([1.5, None, 3.5])})
+
+
+def found(data: bytes, names: list[str], cuts: tuple[int, ...] = ()) -> tuple[list[Any], list[Any], list[bytes]]:
+    """Return the texts of rows, (offset, line, reason) of rejects, and the bytes of rows; of windows between cuts."""
+    schema = pa.schema([(name, pa.string()) for name in names])
+    rows, rejects, raw, lines = [], [], [], 0
+    for start, end in zip((0, *cuts), (*cuts, None), strict=True):
+        before = lines
+        for one in JSON.read(InMemory(data, Window("lf", start, end)), schema, names, PLAIN):
+            rows += [tuple(row.values()) for row in one.batch.to_pylist()]
+            rejects += [(offset, before + line, reason) for offset, line, reason, _ in one.rejects]
+            assert all(data[at:].startswith(row) for at, _, _, row in one.rejects)
+            lines, counted = lines + one.lines, one.batch.num_rows + len(one.rejects) + one.ignored
+            assert one.raw is not None
+            assert (counted, len(one.offsets)) == (one.lines, len(one.numbers))
+            here = one.raw().take().to_pylist()
+            assert all(data[at:].startswith(row[:-1]) for at, row in zip(one.offsets, here, strict=True))
+            raw += here
+    return rows, rejects, raw
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+STYLES = [{"separators": (",", ":")}, {}, {"ensure_ascii": False}, {"separators": (" , ", " :  ")}]
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "é", "b c"]), VALUES), max_size=8),
+    st.sampled_from(STYLES),
+    st.sampled_from(["\n", "\r\n", "\n\n", "\n \n"]),
+    st.data(),
+)
+@law(60)
+def test_any_objects_in_any_windows(rows: list[dict[str, Any]], style: Any, end: str, data: Any) -> None:
+    body = "".join(json.dumps(row, **style) + end for row in rows).encode("utf-8", "surrogatepass")
+    cuts = tuple(sorted(data.draw(st.lists(st.integers(1, max(len(body), 1)), max_size=3, unique=True))))
+    names = ["é", "a", "b c"]
+    read, rejects, raw = found(body, names, cuts)
+
+    def text(value: Any) -> bytes | None:
+        if value is None:
+            return None
+        return value.encode() if isinstance(value, str) else json.dumps(value, **style).encode()
+
+    assert rejects == []
+    assert [json.loads(line) for line in raw] == rows
+    assert read == [tuple(text(row.get(name)) for name in names) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"a":1', "is not JSON: Input data was truncated"),
+        (b'{"a":01}', "is not JSON: JSON is malformed: invalid number (byte 6)"),
+        (b'{"a":NaN}', "is not JSON: JSON is malformed: invalid character (byte 5)"),
+        (b'{"a":1}{"a":2}', "is not JSON: JSON is malformed: trailing characters (byte 8)"),
+        (b'{"a":{"b":1},', "is not JSON: Input data was truncated"),
+        (b"[1]", "is not a JSON object"),
+        (b"null", "is not a JSON object"),
+        (b"a,b", "is not JSON: JSON is malformed: invalid character (byte 0)"),
+        (b'{"a":"\xff"}', "is not UTF-8"),
+        (b'{"a":1,"b":2}', "has the member 'b', which none of the first rows has; name it in output.schema"),
+        (b'{"a":1,"a":1}', "has the member 'a' twice"),
+        (b'{"a": 1, "\\u0061": 1}', "has the member 'a' twice"),
+        (b'{"a":"\\udc00"}', "is not JSON: JSON is malformed: invalid utf-16 surrogate pair (byte 12)"),
+    ],
+)
+def test_a_bad_line_is_a_reject_among_others(line: bytes, why: str) -> None:
+    rows, rejects, _ = found(b'{"a":1}\n \n%b\n{"a":2}' % line, ["a"])
+    assert rows == [(b"1",), (b"2",)]
+    assert rejects == [(10, 3, why)]
+
+
+@pytest.mark.parametrize(
+    ("values", "data_type"),
+    [
+        (["1", "-2", "null"], pa.int64()),
+        (["1", "1.50"], pa.float64()),
+        (["9223372036854775808"], pa.decimal128(38, 0)),
+        (["true", "null"], pa.bool_()),
+        (['"2026-01-31"'], pa.string()),
+        (["1", '"a"'], pa.string()),
+        (["null"], pa.string()),
+        (['["2026-01-31"]', "[]"], pa.list_(pa.string())),
+        (['{"b":1,"c":null}', '{"b":2.5}'], pa.struct([("b", pa.float64()), ("c", pa.string())])),
+        (["1", "[1]"], pa.string()),
+    ],
+)
+def test_the_type_that_fits_the_first_values(values: list[str], data_type: Any) -> None:
+    lines = "".join(f'{{"a":{value}}}\n' for value in values).encode()
+    assert JSON.probe(io.BytesIO(lines), PLAIN).schema == pa.schema([("a", data_type)])
+
+
+FEED = b'{"id":"b","at":2,"n":7}\nnothing\n\n{"at":3,"id":"d"}\n{"id":"c","at":"x","n":1}\n'
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("file_format", "pack"), [("parquet", bytes), ("csv", gzip.compress)])
+def test_a_feed_for_a_master_of_another_format(tmp_path: Any, file_format: str, pack: Any, engine: str) -> None:
+    work = Work(tmp_path, engine)
+    work.put("master/m", MASTER, file_format)
+    work.put("feed/f_1" + (".ndjson" if pack is bytes else ".json.gz"), pack(FEED))
+    report = work.run({"reject.policy": "quarantine", "split.bytes": "30"})
+
+    assert [(row["id"], row["n"] or None) for row in work.rows()] == [
+        ("a", "1.5" if file_format == "csv" else 1.5),
+        ("b", "7" if file_format == "csv" else 7.0),
+        ("c", "3.5" if file_format == "csv" else 3.5),
+        ("d", None),
+    ]
+    rejected = [(row["offset"], row["row"]) for row in report.rejects["feed"]]
+    assert rejected == [(24, "nothing"), (51, '{"id":"c","at":"x","n":1}')]
+
+
+@pytest.mark.parametrize("text", ["text", "csv"])
+def test_a_nested_value_is_text_for_text(tmp_path: Any, text: str) -> None:
+    """CSV quotes the JSON; delimited text, whose fields have no names, has no place for members."""
+    work = Work(tmp_path)
+    work.put("master/m.csv", b"id,at,n\na,1,x\n")
+    work.put("feed/f_1.jsonl", b'{"id":"a","at":2,"n":{"x":[1, 2]}}\n')
+    settings = {"master.format": text, "header.lines": "1"}
+    if text == "text":
+        with pytest.raises(ConfigError, match=r"text cannot store what other formats can; set field\.names"):
+            work.run(settings)
+        return
+    work.run(settings)
+    assert [row["n"] for row in work.rows()] == ['{"x":[1, 2]}']
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("f.json", b'[{"id":"a"}]', "it is an array; put each object of it on a line of its own"),
+        ("f", b'[\n  {"id":"a"}\n]\n', "it is an array"),
+        ("f.json", b'{\n  "id": "a"\n}\n', "its first line is not a whole object"),
+        ("f.csv", b'{\n  "id": "a"\n}\n', "its first line is not a whole object"),
+        ("f.ndjson", b"id,at\na,2\n", "its first line is not a JSON object"),
+        ("f.json", b'{"i\\"d":"a"}', "it has a member 'i\"d'; a field cannot have quotes"),
+    ],
+)
+def test_another_document_is_refused(tmp_path: Any, name: str, content: bytes, why: str) -> None:
+    work = Work(tmp_path)
+    work.put("master/m", MASTER, "parquet")
+    work.put(f"feed/{name}", content)
+    with pytest.raises(DataError, match=f"{name}.*{re.escape(why)}"):
+        work.run()
+
+
+def test_it_is_not_written(tmp_path: Any) -> None:
+    work = Work(tmp_path)
+    work.put("feed/f_1.jsonl", FEED)
+    (tmp_path / "master").mkdir()
+    cure = r"json is only read; set output\.format to csv, escaped, avro, parquet or orc"
+    with pytest.raises(ConfigError, match=cure):
+        work.run({"allow.empty.master": "true"})
+
+
+def test_types_are_inferred_from_all_files_of_a_first_feed(tmp_path: Any) -> None:
+    work = Work(tmp_path)
+    (tmp_path / "master").mkdir()
+    work.put("feed/f_1", b'{"id":"a","at":1,"n":1}\n')
+    work.put("feed/f_2.json", b'{"id":"b","at":2,"n":2.5,"tags":["x"]}\n')
+    report = work.run({"allow.empty.master": "true", "output.format": "parquet"})
+
+    assert [(row["id"], row["n"], row["tags"]) for row in work.rows()] == [("a", 1.0, None), ("b", 2.5, ["x"])]
+    assert "types are those of the first values: id string, at int64, n double, tags list<item: string>" in str(
+        report.notes
+    )
+
+
+def test_a_table_and_init_read_it(tmp_path: Any, capsys: Any) -> None:
+    work = Work(tmp_path)
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
+    table.apply(str(work.put("f_1.jsonl", b'{"id":"a","at":1,"n":1.5,"op":"I"}\n{"id":"b","at":1,"op":"I"}\n')))
+    table.apply(str(work.put("f_2.jsonl", b'{"op":"U","id":"a","at":2}\n{"op":"D","id":"b","at":2}\n')))
+    assert table.scan().to_arrow().to_pylist() == [{"id": "a", "at": 2, "n": None}]
+
+    work.put("master/m", MASTER, "parquet")
+    assert main(["init", "--master", str(tmp_path / "master"), "--feed", str(tmp_path / "f_1.jsonl"), "-o", "-"]) == 0
+    assert "JSON Lines" in " ".join(capsys.readouterr().out.replace("#", "").split())
