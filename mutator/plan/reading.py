@@ -72,6 +72,10 @@ class Reading:
         ]
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
 
+    def kept(self, sides: Any) -> Any:
+        """Return the register's columns of what is kept beside some rows, a pa.StructArray."""
+        return pa.StructArray.from_arrays(sides.flatten()[len(SEQUENCES) :], fields=list(self.side_columns))
+
     @property
     def is_partitioned(self) -> bool:
         """Return whether the output is partitioned."""

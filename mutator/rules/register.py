@@ -98,7 +98,7 @@ class Met(NamedTuple):
     keys: Ints  # their numbers
     rows: Any = None  # that are written, a pa.Array; None: those of the last mutations
     orders: Any = None  # that records get, or tombstones; None: likewise
-    sides: Any = None  # that records get, a pa.StructArray; None without side columns
+    sides: Any = None  # that records get, a pa.StructArray; None: NULLs, but touched ones keep theirs
 
 
 class Mutation(NamedTuple):
@@ -139,7 +139,7 @@ class KeyMet(NamedTuple):
     decision: Decision
     row: bytes | None = None  # that is written; None: that of the last mutation
     order: Any = None  # that the record gets, or the tombstone; None: likewise
-    sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns
+    sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns; (): as in ``Met``
 
 
 class Register(ABC):

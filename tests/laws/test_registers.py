@@ -31,7 +31,7 @@ from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
 from mutator.table.runners import run_on
 from mutator.table.table import Table
-from tests.laws.toy_registers import LATE, UNWANTED, History, Rejecting, TwoFields, decided, whole
+from tests.laws.toy_registers import LATE, UNWANTED, Changed, History, Rejecting, TwoFields, decided, whole
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -226,6 +226,25 @@ def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_
 def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
     assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_touched_row_keeps_what_is_beside_it(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registers, "LAST_WINS", Changed())
+    settings = {"id.field.ordinals": "0", "allow.empty.master": "true", **NO_LIMITS}
+    master = tmp_path / "none"
+    for name, rows in {"f_5": "a,x\nb,x\n", "f_7": "a,x\nb,y\n", "f_6": "a,z\nc,z\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(rows)
+        places = {"master": master, "feed": tmp_path / f"{name}.csv", "output": tmp_path / f"out_{name}"}
+        local_engine.mutate(settings, **places, engine=engine)
+        master = places["output"]
+
+    found = {}
+    for part in known(master).files:
+        rows = [line.split(",") for line in (master / part.path).read_text().splitlines()]
+        sides = sides_of(master, part)
+        found |= {key: (name, one["changed"]) for (key, name), one in zip(rows, sides, strict=True)}
+    assert found == {"a": ("x", 5), "b": ("y", 7), "c": ("z", 6)}
 
 
 BEFORE = ["a,5,U,x,y", "b,5,D,,"]

@@ -88,6 +88,30 @@ class Rejecting(LastWins):
         return super().meet_key(folded, old, floor)
 
 
+class Changed(LastWins):
+    """Last wins, and the order value of the last change of each row is kept beside it."""
+
+    reads_rows = True
+    side_columns = (pa.field("changed", pa.int64()),)
+
+    def __init__(self) -> None:
+        super().__init__(TRUTH_TABLE)
+
+    def __reduce__(self) -> Any:
+        return Changed, ()
+
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
+        for met in super().meet(events, olds, floor):
+            orders = events.bag.rows("orders", events.last[met.keys])
+            sides = pa.StructArray.from_arrays([orders], fields=[*self.side_columns])
+            yield met._replace(sides=sides) if met.decision.result == "write" else met
+
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
+        met = super().meet_key(folded, old, floor)
+        is_written = folded is not None and met.decision.result == "write"
+        return met._replace(sides=(folded.last.order,)) if is_written else met
+
+
 class TwoFields(Register):
     """Each mutation sets one of two fields, or both, and each field has the value of the last one that set it.
 

@@ -1,6 +1,6 @@
 """Winners meet the records and tombstones of their keys, a block at a time, as the register of the run decides."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision
 
@@ -169,7 +169,7 @@ class Winners:
         return actions
 
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
-        """Return the order values, rows and side columns that some winners leave, once it is decided about them."""
+        """Return the order values, rows and sides that some winners leave, once it is decided about them."""
         plan, index = self.plan, pa.array(positions)
         orders, rows = self.found.orders.take(index), self.found.written.take(index)
         kept = pa.nulls(len(positions), pa.struct(list(plan.side_columns)))
@@ -178,8 +178,8 @@ class Winners:
             at[numbers] = np.arange(len(numbers))
             places = np.flatnonzero(at[positions] >= 0)
             which = pa.array(at[positions[places]])
-            orders = exchanged(orders, [(places, new_orders.take(which))])
-            rows = exchanged(rows, [(places, new_rows.take(which))])
+            orders = orders if new_orders is None else exchanged(orders, [(places, new_orders.take(which))])
+            rows = rows if new_rows is None else exchanged(rows, [(places, new_rows.take(which))])
             kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
         return orders, rows, plan.sides(len(positions), orders if plan.by_file_name else None, kept.flatten())
 
@@ -193,7 +193,7 @@ class Winners:
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""
         for met in self._met_by(self._events(positions), olds, replaced):
-            if met.rows is not None:
+            if any(one is not None for one in (met.rows, met.orders, met.sides)):
                 self._left.append((positions[met.keys], met.orders, met.rows, met.sides))
             yield met
 
@@ -204,11 +204,19 @@ class Winners:
     def _met_by(self, events: Events, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         register, floor = self.plan.register, floor_of(self.plan, olds.kind)
         if replaced is None:
-            yield from register.meet(events, olds, floor)
+            yield from self._with_sides(register, register.meet(events, olds, floor), olds)
             return
         for one, keys in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
-            for met in one.meet(events.chosen(keys), olds.chosen(keys), floor):
+            own = olds.chosen(keys)
+            for met in self._with_sides(one, one.meet(events.chosen(keys), own, floor), own):
                 yield met._replace(keys=keys[met.keys])
+
+    def _with_sides(self, register: Register, results: Iterable[Met], olds: Olds) -> Iterator[Met]:
+        """Yield decisions of a register. Touched records keep their side columns, unless it gives others."""
+        for met in results:
+            if register.side_columns and met.sides is None and met.decision.result == "touch":
+                met = met._replace(sides=self.plan.kept(olds.sides.take(pa.array(met.keys))))
+            yield met
 
     def older(self, old_orders: Any, orders: Any) -> Flags:
         """Return which winners are older than the records or tombstones that they meet; note the order values."""

@@ -43,6 +43,7 @@ def merge_bucket(
     absences: Mapping[int, Any] = MappingProxyType({}),
     floor: Any = None,
     truncates: bool = False,
+    no_sides: tuple[None, ...] = (),
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
@@ -51,6 +52,7 @@ def merge_bucket(
     precedence of each winner. rejected: called with each winner that is rejected, and why. horizon, expire_before: None
     where tombstones never expire. spellings: gets the keys of records, and those that are inserted. absences: by which
     the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate. truncates: the run raised it.
+    no_sides: a NULL for each side column.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -95,7 +97,9 @@ def merge_bucket(
             position = (INSERTED, key, *place) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
             row = new_row if result == "write" else old.row
             assert row is not None
-            yield position, (row, *((old.order, *old.sides) if result == "keep" else (new_order, *new_sides)))
+            if result == "keep" or (result == "touch" and register.side_columns and not new_sides):
+                new_sides = old.sides
+            yield position, (row, old.order if result == "keep" else new_order, *(new_sides or no_sides))
             continue
         if result == "drop":
             continue

@@ -62,6 +62,7 @@ def write_bucket(
             absences=plan.absences,
             floor=plan.floor,
             truncates=plan.truncates,
+            no_sides=(None,) * len(plan.side_columns),
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
