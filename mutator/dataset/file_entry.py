@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files with rows; all others are side files
 KEYS = ".keys"  # suffix of key indexes
-INDEX = "index"  # role of a table's files without rows: key indexes, version indexes, masks
+INDEX = "index"  # role of a table's files without rows: key indexes, side columns, version indexes, masks
 _UNSAFE = ("//", "/./", "/../", "\0")  # in a path between slashes
 
 
@@ -53,6 +53,7 @@ class FileEntry:
     # Of a table.
     extents: tuple[Extent, ...] = ()  # in the order of the rows
     index: FileEntry | None = None  # of the keys of its rows
+    sides: FileEntry | None = None  # the side file of its rows
     content: str | None = None  # the bytes themselves, in base 64; None: they are at the path, or in a pack
     packed: str | None = None  # never in a log entry: its number, the offset in a pack, and the name of the pack
 
@@ -78,10 +79,17 @@ class FileEntry:
         return self.index
 
     def stored(self) -> Iterator[FileEntry]:
-        """Yield the file, and its key index if it has one."""
+        """Yield the file, and its key index and side file if it has them."""
         yield self
         if self.index is not None:
             yield self.index
+        if self.sides is not None:
+            yield self.sides
+
+    def with_each(self, change: Callable[[FileEntry], FileEntry]) -> FileEntry:
+        """Return the file with what a function makes of it, of its key index and of its side file."""
+        index, sides = (None if one is None else change(one) for one in (self.index, self.sides))
+        return replace(change(self), index=index, sides=sides)
 
     @property
     def inline(self) -> _Bytes | None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from mutator.dataset.checksum import difference
 from mutator.errors.parts import place
 from mutator.formats.content import NotReadable
+from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import SEQUENCE
 from mutator.rules.order_values import NO_SEQUENCE
 from mutator.storage import storage_for
@@ -43,6 +44,35 @@ def write_sides(stream: BinaryIO, columns: Any, rows_by_chunk: Sequence[int]) ->
         writer.write_table(columns, row_group_size=_ROWS)
 
 
+def taken_sides(stream: BinaryIO, wanted: Sequence[Any], rows: int, positions: Ints) -> Any:
+    """Return what is kept beside the rows of a data file at some positions, a pa.StructArray. Raises NotReadable.
+
+    wanted: the fields; a column that the file lacks is NULL. rows: of the data file. positions: ascending.
+    """
+    file = pq.ParquetFile(stream, page_checksum_verification=True)
+    if file.metadata.num_rows != rows:
+        raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
+    names = [field.name for field in wanted if field.name in file.schema_arrow.names]
+    parts, start = [file.schema_arrow.empty_table().select(names)], 0
+    for group in range(file.num_row_groups if names else 0):
+        end = start + file.metadata.row_group(group).num_rows
+        first, last = np.searchsorted(positions, [start, end])
+        if first < last:
+            table = file.read_row_group(group, columns=names, use_threads=False)
+            parts.append(table.take(pa.array(positions[first:last] - start)))
+        start = end
+    return _struct(pa.concat_tables(parts), wanted, len(positions))
+
+
+def _struct(table: Any, wanted: Sequence[Any], count: int) -> Any:
+    """Return some columns of a number of rows; one that the pa.Table lacks is NULL."""
+    columns = [
+        table.column(one.name).combine_chunks() if one.name in table.column_names else pa.nulls(count, one.type)
+        for one in wanted
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(wanted))
+
+
 def read_sides(stream: BinaryIO, wanted: Sequence[Any], chunk: int | None = None) -> Any:
     """Return what is kept beside the rows that begin in one chunk of the data file, or in all of it: a pa.StructArray.
 
@@ -60,10 +90,7 @@ def read_sides(stream: BinaryIO, wanted: Sequence[Any], chunk: int | None = None
             table = file.read_row_group(group, columns=names)
             found.append(table.slice(max(first - start, 0), min(last, start + rows) - max(first, start)))
         start += rows
-    whole, count = pa.concat_tables(found), max(min(last, start) - first, 0)
-    columns = [
-        whole.column(one.name).combine_chunks() if one.name in names else pa.nulls(count, one.type) for one in wanted
-    ]
+    columns = _struct(pa.concat_tables(found), wanted, max(min(last, start) - first, 0)).flatten()
     columns[0] = columns[0].fill_null(NO_SEQUENCE)
     return pa.StructArray.from_arrays(columns, fields=list(wanted))
 

@@ -8,7 +8,6 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
             "table export {path} DIR"
         ),
-        "table.sides": "this merge keeps values beside each row, which a table cannot; merge into a directory",
         "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",

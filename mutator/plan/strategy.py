@@ -53,8 +53,6 @@ def choose(
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
-    if survey.versioned and register.side_columns:
-        raise error("table.sides")
     if rows.partitioning.fields:
         if rows.partitioning.by_table and not register.one_decides:
             raise error("partition.several")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mutator.dataset.commits import COMPACT, WITHOUT_ROWS, Commit, Left
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import Waiting
-from mutator.dataset.versions.checkpoint import owner_of_base
+from mutator.dataset.versions.checkpoint import STORED, owner_of_base
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.packs import needed_packs, packs_of
@@ -312,9 +312,10 @@ def owned_by(columns: Any) -> Any:
     columns: pa.Table of ``checkpoint.FILES``.
     """
     parts = []
-    for path, size, content in (("path", "bytes", "content"), ("index_path", "index_bytes", "index_content")):
+    for path, size, content in STORED:
         apart = columns.select(["path", path, size] if path != "path" else ["path", size])
-        apart = apart.filter(pc.is_null(columns.column(content)))
+        is_there = pc.is_valid(columns.column(path))
+        apart = apart.filter(pc.and_(is_there, pc.is_null(columns.column(content))))
         parts.append(pa.table([apart.column("path"), apart.column(path), apart.column(size)], schema=_OWNED))
     return pa.concat_tables(parts)
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.state import Waiting
 from mutator.dataset.versions.archive import FIRST
+from mutator.dataset.versions.checkpoint import STORED
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.packs import content_of, damaged, needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
@@ -165,9 +166,7 @@ def _unneeded(named: Any, snapshot: Snapshot) -> Any:
 
     Nor are packs removed that a checkpoint names which was written since the files were named.
     """
-    live = pa.chunked_array(
-        [chunk for name in ("path", "index_path") for chunk in snapshot.files.column(name).chunks], pa.string()
-    )
+    live = pa.chunked_array([chunk for name, *_ in STORED for chunk in snapshot.files.column(name).chunks], pa.string())
     paths = named.column("path")
     needed = pc.is_in(paths, value_set=live)
     if pc.any(pc.ends_with(paths, ".pack")).as_py():

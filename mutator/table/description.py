@@ -70,7 +70,7 @@ class Description(PrintedReport):
     data_files: int
     tombstone_files: int
     hidden_rows: int  # that are in the data files, and were replaced or removed
-    data_bytes: int
+    data_bytes: int  # side files among them
     tombstone_bytes: int
     key_bytes: int  # of the key indexes
     log_bytes: int  # entries, archives, checkpoints and hint
@@ -128,7 +128,8 @@ def description_of(snapshot: Snapshot) -> Description:
     sizes = {}
     for role in (DATA, TOMBSTONES):
         chosen = files.filter(pc.equal(files.column("role"), role))
-        sizes[role] = (chosen.num_rows, pc.sum(chosen.column("bytes")).as_py() or 0, pc.sum(chosen.column("rows")))
+        size = sum(pc.sum(chosen.column(name)).as_py() or 0 for name in ("bytes", "sides_bytes"))
+        sizes[role] = (chosen.num_rows, size, pc.sum(chosen.column("rows")))
     checkpoints = [number for number, _ in log.checkpoints() if number <= version.number]
     fixed = _fixed(snapshot)
     return Description(

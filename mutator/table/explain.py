@@ -63,7 +63,7 @@ class TableRecord:
             found[directory if finder.by_partition else None] = held
         for place in finder.live_places(DATA, self.key):
             directory = place[0].extent.partition
-            held = Held("record", *self._row(live, place), partition=directory)
+            held = Held("record", *self._row(live, place), sides=self._sides(live, place), partition=directory)
             found[directory if finder.by_partition else None] = held
         return found or {None: NOTHING}
 
@@ -107,6 +107,12 @@ class TableRecord:
         (content,) = self.plan.block_type.contents(rows).to_pylist()
         shown = self.plan.block_type.shown(rows, rows, {})[0]
         return to_value(self.plan.rows.order_type, orders[0].as_py()), shown, content, str(rows.type)
+
+    def _sides(self, live: LiveRows, place: _Place) -> tuple[Any, ...]:
+        """Return the values of the side columns of a row."""
+        extent, position, _ = place
+        found = live.sides(extent.file, np.array([position]), self.plan.side_columns)
+        return tuple(column[0].as_py() for column in found.flatten())
 
     def _tombstone(self, place: _Place) -> tuple[Any, int]:
         """Return the order value of a tombstone, and its commit time in ms."""

@@ -85,7 +85,7 @@ def placed(table: str, version: Commit, most: int, new: list[str]) -> Commit:
     def apart(one: FileEntry) -> FileEntry:
         return placed_file(table, one, new)
 
-    files = tuple(replace(apart(file), index=apart(file.keys)) for file in version.files)
+    files = tuple(file.with_each(apart) for file in version.files)
     index, withdrawn = tuple(map(apart, version.index)), tuple(map(apart, version.withdrawn))
     return replace(version, files=files, index=index, withdrawn=withdrawn)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -163,7 +163,7 @@ class _Restore:
 
     def _whole(self, file: FileEntry) -> FileEntry:
         """Return a file with its contents, if log entries have them."""
-        return replace(self._with_content(file), index=self._with_content(file.keys))
+        return file.with_each(self._with_content)
 
     def _with_content(self, stored: FileEntry) -> FileEntry:
         if stored.packed is None:

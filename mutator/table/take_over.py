@@ -184,7 +184,7 @@ def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, 
     with new_files(snapshot.table) as new:
         for task in tasks:
             own = path_in_table(task, plan)
-            new += (own, target.index_path(own))
+            new += (own, target.index_path(own), target.sides_path(own))
         with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
             files: list[FileEntry] = each_on(runner)(tasks, partial(_take_over, plan, target))
         seconds = round(time.monotonic() - started, 3)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, FileEntry
-from mutator.dataset.side_columns import tombstone_tables
+from mutator.dataset.side_columns import taken_sides, tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
@@ -77,6 +77,8 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
             rows = None
     except (MutatorError, NotReadable) as fault:
         found.append(Difference(_why(fault), file.path, _RESTORE))
+    if file.sides is not None:
+        found += _side_file(snapshot, file, file.sides)
     rebuilt, why, wrong = None, None, list[Difference]()
     try:
         index = _index(snapshot, file)
@@ -95,6 +97,16 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     has_index, rows = index is not None and not wrong, rows or _of_index(file, index)
     found += [*_extents(plan, file, rows), *_masks(file, hidden, rows.keys)]
     return Checked(tuple(found), has_index, None if has_index else rows, rebuilt)
+
+
+def _side_file(snapshot: Snapshot, file: FileEntry, sides: FileEntry) -> list[Difference]:
+    """Compare the side file of a file with its checksum and with the number of rows."""
+    try:
+        with faults("Parquet"), verified_file(snapshot.table, sides) as stream:
+            taken_sides(stream, (), file.rows, np.zeros(0, np.int64))
+    except (MutatorError, NotReadable) as fault:
+        return [Difference(_why(fault), sides.path, _RESTORE)]
+    return []
 
 
 def _masks(file: FileEntry, hidden: Sequence[HiddenRows], keys: Any) -> list[Difference]:

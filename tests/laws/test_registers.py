@@ -9,33 +9,40 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import mutator
 from mutator import config as configuration
-from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.errors import ConfigError, DataError
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.errors import ConfigError, DataError, StateError
 from mutator.frames.rejected import parsed_rows
 from mutator.pipeline.explain.master import explain_master
 from mutator.plan import registers
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
+from mutator.table.recorded import config_of_snapshot
 from mutator.table.runners import run_on
+from mutator.table.scan import schema_of
 from mutator.table.table import Table
+from mutator.table.verify import verify_table
 from tests.laws.toy_registers import LATE, UNWANTED, Changed, History, Rejecting, TwoFields, decided, whole
-from tests.support import local_engine
+from tests.support import damaged_tables, local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
-from tests.support.versioned import left_of
+from tests.support.versioned import left_of, open_runner
 from tests.table.test_several_writers import at_phase
 
 SETTINGS = {
@@ -145,8 +152,9 @@ TOYS = {
 }
 
 
-IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields", "rejecting"], indirect=True)
+IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields", "rejecting", "beside"], indirect=True)
 SEVERAL = pytest.mark.parametrize("model", ["history", "beside"], indirect=True)
+BESIDE = pytest.mark.parametrize("model", ["beside"], indirect=True)
 REJECTING = pytest.mark.parametrize("model", ["rejecting"], indirect=True)
 
 
@@ -184,36 +192,172 @@ def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     why = r"several mutations .* set key.scope="
     with pytest.raises(ConfigError, match=why):
         merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-    with pytest.raises(ConfigError, match="values beside each row" if registers.LAST_WINS.side_columns else why):
+    with pytest.raises(ConfigError, match=why):
         applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 
-def applied(work: Path, runs: list[list[Row]], open_runner: Any = None, **more: str) -> State:
-    """Apply runs one after the other to a table of two records; return what it has afterwards."""
+BY_PARTITION = {"partitioned.by": "id", "key.scope": "partition"}
+
+
+def applied(
+    work: Path,
+    runs: list[list[Row]],
+    open_runner: Any = None,
+    between: Callable[[Table, int], Table] = lambda table, _: table,
+    **more: str,
+) -> State:
+    """Apply runs one after the other to a table of two records; return what it has afterwards.
+
+    between: called after each, with its number; returns the table that the next one is applied to.
+    """
     settings = {"key": "id", "order_by": "at", "op": "op", "header": True, "num.reducer": "2", **NO_LIMITS, **more}
     work.mkdir(parents=True, exist_ok=True)
     table = Table.create(str(work / "table"), settings)
     first: list[Any] = [(key, 1, "U", "m", "m", "1", "1") for key in KEYS[:2]]
+    fields = 5 if registers.LAST_WINS.side_columns else 7
     for number, rows in enumerate([first, *runs]):
-        lines = (",".join(map(str, (*row, "", "")[:7])) + "\n" for row in rows)
-        (work / f"{number}.csv").write_text("id,at,op,first,second,at1,at2\n" + "".join(lines))
+        lines = (",".join(map(str, (*row, "", "")[:fields])) + "\n" for row in rows)
+        header = ",".join(["id", "at", "op", "first", "second", "at1", "at2"][:fields])
+        (work / f"{number}.csv").write_text(f"{header}\n" + "".join(lines))
         table.apply(str(work / f"{number}.csv"), open_runner=open_runner, reject_policy="quarantine")
-    left = left_of(open_snapshot(table.path), {}, width=1)
+        table = between(table, number)
+    return left_in(open_snapshot(table.path))
+
+
+def left_in(snapshot: Snapshot) -> State:
+    """Return what a table has, with what is kept beside its rows."""
+    left = left_of(snapshot, {}, width=1)
     buried = [(key[0].decode(), int(order)) for key, order in left.tombstones]
-    return sorted(",".join(value or "" for value in row.values()) for row in left.rows), sorted(buried)
+    if not registers.LAST_WINS.side_columns:
+        return sorted(map(text_of, left.rows)), sorted(buried)
+    rows = [whole(text_of(row).encode(), [*one.values()]).decode() for row, one in rows_and_sides(snapshot)]
+    assert sorted(row.rsplit(",", 2)[0] for row in rows) == sorted(map(text_of, left.rows))
+    return sorted(rows), sorted(buried)
+
+
+def rows_and_sides(snapshot: Snapshot) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    live = LiveRows(snapshot)
+    for file in snapshot.of_role(DATA):
+        positions = np.setdiff1d(np.arange(file.rows), snapshot.masks.hidden(file.path))
+        parts = taken_rows(snapshot.table, file, file.rows, positions, schema_of(snapshot).names)
+        sides = live.sides(file, positions, registers.LAST_WINS.side_columns).to_pylist()
+        yield from zip([row for part in parts for row in part.to_pylist()], sides, strict=True)
+
+
+def text_of(row: dict[str, Any]) -> str:
+    return ",".join(str(value or "") for value in row.values())
+
+
+def upkeep(table: Table, number: int) -> Table:
+    """Do what changes no rows: compact, go back to the present version, export and begin again, clean."""
+    table.compact(everything=True)
+    if number == 0:
+        version = table.version
+        table.insert_overwrite_table(f"{table.path}/../0.csv")
+        table.restore(version)
+    elif number == 2 and registers.LAST_WINS.side_columns:
+        table.export(f"{table.path}-exported", partition_columns="file")
+        table = Table.create(f"{table.path}-again", dict(table.describe().settings), dataset=f"{table.path}-exported")
+    for _ in range(2):
+        table.clean(keep_versions=1, grace="0s", dead_after="0s")
+    assert side_files(table) == sorted(
+        one.sides.path for one in table.snapshot.of_role(DATA) if one.sides is not None and one.sides.is_apart
+    )
+    if not registers.LAST_WINS.by_order:  # else a key has several rows
+        assert verify_table(table.path, config_of_snapshot, open_runner).problems == ()
+    return table
+
+
+TOUCHED: list[Row] = [("a", 5, "U", "x", "~"), ("a", 3, "U", "~", "m")]  # the second changes only what is beside
+
+
+def side_files(table: Table) -> list[str]:
+    return sorted(str(path.relative_to(table.path)) for path in Path(table.path).rglob("*.sides"))
 
 
 @IN_TABLES
 def test_a_table_gives_what_the_model_gives(model: Any, tmp_path: Path) -> None:
     rng = random.Random(11)
-    for number in range(6):
-        rows = world(rng)
+    for number, rows in enumerate([*(world(rng) for _ in range(3)), TOUCHED]):
         cut = len(rows) // 2
         expected = model(rows)
 
-        assert applied(tmp_path / f"{number}" / "whole", [rows] if rows else []) == expected
+        settings = {} if number % 2 else BY_PARTITION
+        assert applied(tmp_path / f"{number}" / "whole", [rows] if rows else [], **settings) == expected
         runs = [run for run in (rows[:cut], rows[cut:], rows) if run]
-        assert applied(tmp_path / f"{number}" / "cut", runs) == expected
+        with damaged_tables.small_files() if number < 2 else nullcontext():
+            assert applied(tmp_path / f"{number}" / "cut", runs, between=upkeep, **settings) == expected
+
+
+@BESIDE
+@pytest.mark.parametrize("damage", ["lose", "flip", "cut"])
+def test_a_damaged_side_file_is_named_where_it_is_needed(model: Any, damage: str, tmp_path: Path) -> None:
+    with damaged_tables.small_files():
+        applied(tmp_path, [[("a", 5, "U", "x", "~"), ("b", 3, "U", "~", "y")]], **BY_PARTITION)
+        table = Table(str(tmp_path / "table"))
+        for path in Path(table.path).rglob("sides/**/id=a/**/*.sides"):
+            damaged_tables.DAMAGES[damage](damaged_tables.Spot(path, None, None, random.Random(damage)))
+        (tmp_path / "next.csv").write_text("id,at,op,first,second\na,4,U,p,q\n")
+        feed = str(tmp_path / "next.csv")
+        for act in (lambda: table.apply(feed), lambda: table.export(str(tmp_path / "exported"))):
+            with pytest.raises(StateError, match=r"(?s)/sides/rows/id=a/.*\.sides: .* restore it from a copy"):
+                act()
+        verified = verify_table(table.path, config_of_snapshot, open_runner)
+        assert all("/sides/rows/id=a/" in one for one in verified.problems)
+        assert "restore it from a copy of the table" in verified.text()
+
+        table.insert_overwrite(feed)
+        assert left_in(table.snapshot) == (["a,4,p,q,4,4", "b,3,m,y,1,3"], []), "nothing is kept beside the new row"
+        table.apply(feed)
+
+
+@pytest.mark.parametrize(
+    ("register", "faster", "expected"),
+    [(TwoFields(beside=True), "a,9,U,x,~", "a,9,x,y,9,5")],
+)
+def test_a_table_that_is_outrun_meets_what_the_faster_one_left(
+    register: Any, faster: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registers, "LAST_WINS", register)
+    applied(tmp_path, [])
+    table = Table(str(tmp_path / "table"))
+    end = "" if register.side_columns else ",,"
+    for name, row in (("faster", faster), ("slower", f"a,5,U,y,y{end}")):
+        (tmp_path / f"{name}.csv").write_text(f"{(tmp_path / '0.csv').read_text().splitlines()[0]}\n{row}\n")
+
+    with at_phase("commit", lambda: Table(table.path).apply(str(tmp_path / "faster.csv"))):
+        table.apply(str(tmp_path / "slower.csv"))
+
+    assert left_in(table.snapshot)[0] == [expected, "b,1,m,m,1,1"]
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "table"])
+def test_a_touched_row_keeps_what_is_beside_it(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registers, "LAST_WINS", Changed())
+    settings = {"id.field.ordinals": "0", **NO_LIMITS}
+    feeds = {"f_5": "a,x\nb,x\n", "f_7": "a,x\nb,y\n", "f_6": "a,z\nc,z\n"}
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "header": True, **NO_LIMITS})
+    master = tmp_path / "none"
+    for name, rows in feeds.items():
+        (tmp_path / f"{name}.csv").write_text(f"id,name\n{rows}" if engine == "table" else rows)
+        if engine == "table":
+            table.apply(str(tmp_path / f"{name}.csv"))
+            continue
+        places = {"master": master, "feed": tmp_path / f"{name}.csv", "output": tmp_path / f"out_{name}"}
+        local_engine.mutate({**settings, "allow.empty.master": "true"}, **places, engine=engine)
+        master = places["output"]
+
+    if engine == "table":
+        table.compact(everything=True)
+        found = {row["id"]: (row["name"], sides["changed"]) for row, sides in rows_and_sides(table.snapshot)}
+    else:
+        found = {}
+        for part in known(master).files:
+            rows = [line.split(",") for line in (master / part.path).read_text().splitlines()]
+            found |= {
+                key: (name, one["changed"]) for (key, name), one in zip(rows, sides_of(master, part), strict=True)
+            }
+    assert found == {"a": ("x", 5), "b": ("y", 7), "c": ("z", 6)}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -225,26 +369,7 @@ def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_
 @IN_TABLES
 def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
-    assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_touched_row_keeps_what_is_beside_it(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registers, "LAST_WINS", Changed())
-    settings = {"id.field.ordinals": "0", "allow.empty.master": "true", **NO_LIMITS}
-    master = tmp_path / "none"
-    for name, rows in {"f_5": "a,x\nb,x\n", "f_7": "a,x\nb,y\n", "f_6": "a,z\nc,z\n"}.items():
-        (tmp_path / f"{name}.csv").write_text(rows)
-        places = {"master": master, "feed": tmp_path / f"{name}.csv", "output": tmp_path / f"out_{name}"}
-        local_engine.mutate(settings, **places, engine=engine)
-        master = places["output"]
-
-    found = {}
-    for part in known(master).files:
-        rows = [line.split(",") for line in (master / part.path).read_text().splitlines()]
-        sides = sides_of(master, part)
-        found |= {key: (name, one["changed"]) for (key, name), one in zip(rows, sides, strict=True)}
-    assert found == {"a": ("x", 5), "b": ("y", 7), "c": ("z", 6)}
+    assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark"), **BY_PARTITION) == model(rows)
 
 
 BEFORE = ["a,5,U,x,y", "b,5,D,,"]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.rules.byte_columns import Ints
-from mutator.rules.last_wins import LastWins, groups_of_keys
+from mutator.rules.last_wins import REPLACED, LastWins, groups_of_keys
 from mutator.rules.register import (
     NOTHING,
     RECORD,
@@ -130,7 +130,7 @@ class TwoFields(Register):
 
     @property
     def replacing(self) -> Register:
-        raise NotImplementedError
+        return REPLACED
 
     @property
     def buries_absent(self) -> bool:
@@ -161,6 +161,7 @@ class TwoFields(Register):
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         found: dict[Decision, list[Any]] = {}
         rows = [None] * len(events.last) if olds.rows is None else texts_of(olds.rows)
+        before = rows
         form = events.bag.rows("written", events.last[:1]).type
         orders = [None] * len(events.last) if olds.orders is None else olds.orders.to_pylist()
         if olds.sides is not None and self.side_columns:
@@ -173,6 +174,7 @@ class TwoFields(Register):
             mutations = [Mutation((at,), is_delete, text) for at, is_delete, text in columns]
             decision, row, order = decided(olds.kind, orders[number], rows[number], mutations)
             row, sides = self._parted(row)
+            decision = touching(decision, before[number], row)
             found.setdefault(decision, []).append((number, row or written[-1], order, *sides))
         for decision, results in found.items():
             numbers, new_rows, new_orders, *columns = zip(*results, strict=True)
@@ -200,7 +202,13 @@ class TwoFields(Register):
         row = whole(old.row, old.sides) if old.kind == RECORD and self.side_columns else old.row
         decision, new_row, order = decided(old.kind, old.order, row, folded.left)
         new_row, sides = self._parted(new_row)
+        decision = touching(decision, old.row, new_row)
         return KeyMet(decision, new_row, order, sides)
+
+
+def touching(decision: Decision, before: bytes | None, row: bytes | None) -> Decision:
+    """Return a decision that touches a record, if only what is kept beside its row changes."""
+    return decision._replace(result="touch") if decision.result == "write" and row == before else decision
 
 
 def whole(row: bytes, orders: Sequence[Any]) -> bytes:

@@ -45,7 +45,14 @@ _EXTENT = pa.struct(
         pa.field("buckets", pa.int32()),
     ]
 )
-CONTENTS = ("content", "index_content")  # fields of ``FILES`` that name packs, or have the contents of log entries
+# The fields of ``FILES`` with the paths and sizes of data files, key indexes and side files, and with their contents:
+# these name packs, or have the contents of log entries.
+STORED = (
+    ("path", "bytes", "content"),
+    ("index_path", "index_bytes", "index_content"),
+    ("sides_path", "sides_bytes", "sides_content"),
+)
+CONTENTS = tuple(content for _, _, content in STORED)
 FILES = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -60,9 +67,14 @@ FILES = pa.schema(
         pa.field("index_bytes", pa.int64()),
         pa.field("index_checksum", pa.string()),
         pa.field("index_content", pa.string()),
+        pa.field("sides_path", pa.string()),
+        pa.field("sides_bytes", pa.int64()),
+        pa.field("sides_checksum", pa.string()),
+        pa.field("sides_content", pa.string()),
         pa.field("extents", pa.list_(_EXTENT)),
     ]
 )
+_OF_SIDES = tuple(name for name in FILES.names if name.startswith("sides_"))  # checkpoints without side files lack them
 _MASKS = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -76,6 +88,7 @@ _MASKS = pa.schema(
 @paused()
 def file_columns(files: Iterable[FileEntry], version: int, added: Sequence[int] = ()) -> Any:
     """Return files as a pa.Table with the columns of ``FILES``. version: that added them; or each of ``added`` one."""
+    files = list(files)
     rows = [
         (
             file.path,
@@ -95,8 +108,21 @@ def file_columns(files: Iterable[FileEntry], version: int, added: Sequence[int] 
         for file, number in zip(files, added or repeat(version), strict=bool(added))
         for index in (file.keys,)
     ]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(FILES)
-    return pa.table([pa.array(column, one.type) for column, one in zip(columns, FILES, strict=True)], schema=FILES)
+    fields = [one for one in FILES if one.name not in _OF_SIDES]
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    *arrays, extents = (pa.array(column, one.type) for column, one in zip(columns, fields, strict=True))
+    return pa.table([*arrays, *_of_sides([file.sides for file in files]), extents], schema=FILES)
+
+
+def _of_sides(sides: Sequence[FileEntry | None]) -> list[Any]:
+    """Return the columns ``_OF_SIDES``: in a table without side files, NULLs that are made at once."""
+    types = [FILES.field(name).type for name in _OF_SIDES]
+    if not any(sides):
+        return [pa.nulls(len(sides), one) for one in types]
+    rows = (
+        (None,) * 4 if one is None else (one.path, one.bytes, one.checksum, one.packed or one.content) for one in sides
+    )
+    return [pa.array(column, one) for column, one in zip(zip(*rows, strict=True), types, strict=True)]
 
 
 def files_of(columns: Any, rows: Ints) -> Iterator[FileEntry]:
@@ -119,9 +145,14 @@ def _files_of(columns: Any) -> Iterator[FileEntry]:
         for partition, bucket, rows, high, buckets in members
     ]
     ends = np.cumsum(pc.list_value_length(lists).to_numpy()).tolist()
+    texts: list[Any] = [column.to_pylist() for column in columns.columns[: -1 - len(_OF_SIDES)]]
+    sides: Any = repeat(None)
+    if columns.column("sides_path").null_count < columns.num_rows:
+        parts = zip(*(columns.column(name).to_pylist() for name in _OF_SIDES), strict=True)
+        sides = [None if path is None else _stored_of(path, *rest) for path, *rest in parts]
     begin = 0
-    for end, (path, role, rows, form, _, size, digest, content, *index) in zip(
-        ends, zip(*(column.to_pylist() for column in columns.columns[:-1]), strict=True), strict=True
+    for end, own, (path, role, rows, form, _, size, digest, content, *index) in zip(
+        ends, sides, zip(*texts, strict=True), strict=False
     ):
         inline, packed = _content_of(content)
         yield FileEntry(
@@ -132,14 +163,15 @@ def _files_of(columns: Any) -> Iterator[FileEntry]:
             checksum=digest,
             form=form,
             extents=tuple(extents[begin:end]),
-            index=_index_of(*index),
+            index=_stored_of(*index),
+            sides=own,
             content=inline,
             packed=packed,
         )
         begin = end
 
 
-def _index_of(path: str, size: int, checksum: str, content: str | None) -> FileEntry:
+def _stored_of(path: str, size: int, checksum: str, content: str | None) -> FileEntry:
     inline, packed = _content_of(content)
     return FileEntry(path=path, role=INDEX, bytes=size, checksum=checksum, content=inline, packed=packed)
 
@@ -167,6 +199,8 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
     }
     version = _OLDEST if state.commit.floor is None else _FORMAT_VERSION
     sealed = checksummed_json.dump(_FORMAT, version, members)
+    if columns.column("sides_path").null_count == columns.num_rows:
+        columns = columns.drop_columns(list(_OF_SIDES))
     return _parquet(columns.replace_schema_metadata({_STATE: sealed}), ["role"])
 
 
@@ -191,7 +225,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             undone=frozenset(members["undone"]),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
-        return table.select(FILES.names).combine_chunks().cast(FILES), state, members["masks"]
+        return _with_sides(table, FILES.names).combine_chunks().cast(FILES), state, members["masks"]
     except (pa.ArrowException, OSError, KeyError, TypeError) as fault:
         raise ValueError(str(fault)) from None
 
@@ -199,9 +233,17 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
 def read_contents(content: bytes) -> Any:
     """Return the columns ``CONTENTS`` of the live files. Raises ValueError for other bytes."""
     try:
-        return pq.ParquetFile(pa.BufferReader(content)).read(list(CONTENTS)).select(list(CONTENTS))
+        return _with_sides(pq.ParquetFile(pa.BufferReader(content)).read(list(CONTENTS)), CONTENTS)
     except (pa.ArrowException, OSError, KeyError) as fault:
         raise ValueError(str(fault)) from None
+
+
+def _with_sides(table: Any, names: Sequence[str]) -> Any:
+    """Return some columns of ``FILES``, those of side files as NULLs if they were left out."""
+    for name in _OF_SIDES:
+        if name in names and name not in table.column_names:
+            table = table.append_column(FILES.field(name), pa.nulls(table.num_rows, FILES.field(name).type))
+    return table.select(list(names))
 
 
 def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mutator.dataset import checksum
 from mutator.dataset.commits import Left
 from mutator.dataset.file_entry import KEYS, FileEntry, is_packed
-from mutator.dataset.versions.checkpoint import CONTENTS
+from mutator.dataset.versions.checkpoint import CONTENTS, STORED
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.parts import OTHER_CURE
@@ -113,7 +113,8 @@ def without_packs(log: TableLog, columns: Any, gone: Collection[str]) -> Any:
     """
     wanted = dict[int, list[tuple[str, int]]]()  # log entry -> (field, row) of contents
     texts = {name: columns.column(name).to_pylist() for name in CONTENTS} if gone else {}
-    for name, size in zip(texts, ("bytes", "index_bytes"), strict=bool(gone)):
+    paths = {name: path for path, _, name in STORED}
+    for _, size, name in STORED if gone else ():
         for row, text in enumerate(texts[name]):
             if not is_packed(text):
                 continue
@@ -128,7 +129,7 @@ def without_packs(log: TableLog, columns: Any, gone: Collection[str]) -> Any:
         for version in log.after(min(wanted) - 1, max(wanted)) if wanted else ():
             contents = {one.path: one.content for one in version.stored()}
             for name, row in wanted.get(version.number, ()):
-                path = columns.column("path" if name == CONTENTS[0] else "index_path")[row].as_py()
+                path = columns.column(paths[name])[row].as_py()
                 texts[name][row] = contents.get(path) or texts[name][row]
     for name, own in texts.items():
         field = columns.schema.get_field_index(name)
@@ -146,7 +147,7 @@ def unpacked(table: str, columns: Any) -> Any:
     """Undo ``packed``; return None if a pack is missing or damaged, even if an earlier call read it."""
     log = TableLog(table)
     read = lru_cache(_READ_AGAIN)(log.pack)
-    for name, size in zip(CONTENTS, ("bytes", "index_bytes"), strict=True):
+    for _, size, name in STORED:
         texts = columns.column(name).to_pylist()
         for row, text in enumerate(texts):
             if is_packed(text):

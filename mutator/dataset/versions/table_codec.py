@@ -123,6 +123,7 @@ def _file_members(file: FileEntry, buckets: int) -> dict[str, Any]:
         "rows": file.rows,
         "data": _stored_members(file),
         "index": _stored_members(file.keys),
+        **({} if file.sides is None else {"sides": _stored_members(file.sides)}),
         # A packed file has very many extents, so their members have no names.
         "extents": [
             [one.partition, one.bucket, one.rows, one.high, *([one.buckets] if one.buckets != buckets else [])]
@@ -144,6 +145,7 @@ def _file_of(members: dict[str, Any], buckets: int) -> FileEntry:
         form=members["schema"],
         extents=extents,
         index=_stored_of(members["index"]),
+        sides=_stored_of(members["sides"]) if "sides" in members else None,
     )
     if sum(one.rows for one in extents) != file.rows or file.role not in (DATA, TOMBSTONES):
         raise ValueError(f"its description of {file.path} contradicts itself")

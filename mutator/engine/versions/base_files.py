@@ -27,6 +27,7 @@ from mutator.engine.versions.delta_files import (
     rows_directory,
     text_of_order,
     write_key_index,
+    write_side_file,
     write_tombstones,
 )
 from mutator.engine.versions.indexed_rows import IndexedRows
@@ -152,7 +153,7 @@ class BaseWriter:
         number, self._count = self._count, self._count + 1
         name = file_name(self._plan, self._task, self._attempt)
         path = f"{directory}/{name}{f'.{number}' if number else ''}{suffix}"
-        self._made += (path, self._target.index_path(path))
+        self._made += (path, self._target.index_path(path), self._target.sides_path(path))
         return path
 
     def _close(self, file: _BaseFile) -> None:
@@ -165,7 +166,8 @@ class BaseWriter:
         for bucket, rows in file.extents:
             extents.append(_extent(bucket, rows, _high(self._plan, orders.slice(start, rows))))
             start += rows
-        self._add(DATA, stream, tuple(extents), columns[0], keys, columns[1], orders)
+        sides = pa.concat_arrays(file.sides) if self._plan.side_columns else None
+        self._add(DATA, stream, tuple(extents), columns[0], keys, columns[1], orders, sides)
 
     def _add(
         self,
@@ -176,15 +178,17 @@ class BaseWriter:
         keys: Any,
         row_hashes: Any,
         orders: Any,
+        sides: Any = None,
     ) -> None:
-        """Write the key index of a file, and describe both."""
+        """Write the key index of a file, and the side file if it has side columns; describe all."""
         counts = np.array([one.rows for one in extents])
         order_type = self._plan.rows.order_type
         columns = hashes, keys, row_hashes, counts, order_type, orders
         index = write_key_index(self._plan, self._target, stream.path, *columns)
         failpoint("compact.keys.written", self._attempt)
+        beside = None if sides is None else write_side_file(self._plan, self._target, stream.path, sides)
         rows, form = int(counts.sum()), self._target.schema
-        self.files.append(stream.entry(rows, role, form=form, extents=extents, index=index))
+        self.files.append(stream.entry(rows, role, form=form, extents=extents, index=index, sides=beside))
 
 
 class _BaseFile:
@@ -200,6 +204,7 @@ class _BaseFile:
         self.row_hashes: list[Any] = []
         self.keys: list[Any] = []
         self.orders: list[Any] = []
+        self.sides: list[Any] = []
         self.rows = 0
 
     def is_full(self, bucket: _Bucket, size: int, most: int) -> bool:
@@ -219,6 +224,7 @@ class _BaseFile:
         self.row_hashes.append(rows.row_hashes)
         self.keys.append(rows.encoded())
         self.orders.append(rows.orders)
+        self.sides.append(rows.sides)
         self.rows += len(rows)
         if self.extents and self.extents[-1][0] == bucket:
             self.extents[-1] = (bucket, self.extents[-1][1] + len(rows))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import DATA, INDEX, KEYS, TOMBSTONES, Extent, FileEntry, stored_here
-from mutator.dataset.side_columns import TombstoneWriter
+from mutator.dataset.side_columns import TombstoneWriter, write_sides
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
@@ -55,6 +55,10 @@ class ApplyTarget:
         """Return the path of the key index of a file."""
         return f"{DIRECTORY}/keys/{path.removeprefix(f'{DIRECTORY}/')}{KEYS}"
 
+    def sides_path(self, path: str) -> str:
+        """Return the path of the side file of a data file."""
+        return f"{DIRECTORY}/sides/{path.removeprefix(f'{DIRECTORY}/')}.sides"
+
     def store(self, plan: Reading, path: str, content: bytes | bytearray, checksum: str) -> FileEntry:
         """Return a file without rows: with its bytes, for the log entry, or written to its path."""
         if self.inline:
@@ -86,20 +90,23 @@ class Delta:
     keys: Any  # encoded
     orders: Any  # order values
     row_hashes: RowHashes | None = None  # None: to be made of the rows, or of tombstones
+    sides: Any = None  # side columns, a pa.StructArray; None: there are none
 
     def slice(self, begin: int, end: int) -> Delta:
         """Return some rows, without a copy."""
         count, part = end - begin, slice(begin, end)
         rows, keys, orders = (column.slice(begin, count) for column in (self.rows, self.keys, self.orders))
         row_hashes = None if self.row_hashes is None else self.row_hashes[part]
-        return Delta(self.partitions, self.codes[part], rows, self.hashes[part], keys, orders, row_hashes)
+        sides = None if self.sides is None else self.sides.slice(begin, count)
+        return Delta(self.partitions, self.codes[part], rows, self.hashes[part], keys, orders, row_hashes, sides)
 
     def take(self, chosen: Ints) -> Delta:
         """Return some rows."""
         index = pa.array(chosen)
         rows, keys, orders = (column.take(index) for column in (self.rows, self.keys, self.orders))
         row_hashes = None if self.row_hashes is None else self.row_hashes[chosen]
-        return Delta(self.partitions, self.codes[chosen], rows, self.hashes[chosen], keys, orders, row_hashes)
+        sides = None if self.sides is None else self.sides.take(index)
+        return Delta(self.partitions, self.codes[chosen], rows, self.hashes[chosen], keys, orders, row_hashes, sides)
 
 
 class DeltaWriter:
@@ -156,8 +163,9 @@ class DeltaWriter:
             failpoint("apply.tombstones.written", self._attempt)
         index = self._index(role, path, delta, np.array([end - begin for begin, end in extents]))
         failpoint("apply.keys.written", self._attempt)
+        sides = None if delta.sides is None else write_side_file(self._plan, self._target, path, delta.sides)
         rows, form = len(delta.hashes), self._target.schema
-        self.files.append(replace(file, role=role, rows=rows, form=form, extents=described, index=index))
+        self.files.append(replace(file, role=role, rows=rows, form=form, extents=described, index=index, sides=sides))
 
     def _index(self, role: str, path: str, delta: Delta, counts: Ints) -> FileEntry:
         numbers = delta.row_hashes
@@ -218,6 +226,14 @@ def write_key_index(plan: Reading, target: ApplyTarget, path: str, *columns: Any
     except ValueError as fault:
         raise error("table.keys", path=path, why=fault) from None
     return target.store(plan, target.index_path(path), content, checksum)
+
+
+def write_side_file(plan: Reading, target: ApplyTarget, path: str, sides: Any) -> FileEntry:
+    """Write the side columns of a data file, given its path; return the side file. sides: pa.StructArray."""
+    sink = io.BytesIO()
+    write_sides(sink, pa.Table.from_arrays(sides.flatten(), schema=pa.schema(sides.type)), ())
+    content = sink.getvalue()
+    return target.store(plan, target.sides_path(path), content, whole(content))
 
 
 def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, keys: Sequence[Any]) -> Ints:

@@ -103,8 +103,7 @@ def _write_unit(plan: Reading, rows: ExtentRows[_Rows], extents: Sequence[LiveEx
     for extent in extents:
         if extent.file.role == DATA:
             for part in rows.data(extent):
-                sides = None if part.sequences is None else plan.sides(len(part.rows), part.sequences)
-                files.write(part.rows, len(part.positions), part.hashes, sides)
+                files.write(part.rows, len(part.positions), part.hashes, part.sides)
     tombstones = [rows.tombstones(extent) for extent in extents if extent.file.role == TOMBSTONES]
     if tombstones:
         whole = pa.concat_tables(tombstones).combine_chunks()
@@ -120,22 +119,24 @@ class _Rows:
     positions: Ints  # ascending
     rows: Any  # pa.StructArray
     hashes: Hashes
-    sequences: Ints | None
+    sides: Any  # as ``Reading.sides`` returns them; None without any
 
     def slice(self, first: int, last: int) -> _Rows:
         """Return some of the rows."""
-        sequences = None if self.sequences is None else self.sequences[first:last]
+        sides = None if self.sides is None else self.sides.slice(first, last - first)
         rows = self.rows.slice(first, last - first)
-        return _Rows(self.positions[first:last], rows, self.hashes[first:last], sequences)
+        return _Rows(self.positions[first:last], rows, self.hashes[first:last], sides)
 
 
 def _read(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, entries: Ints | None) -> _Rows:
     """Read rows. entries: of the rows in the key index; None if their order values are not needed."""
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
-    sequences = None
-    if entries is not None:
-        sequences = order_values(plan, live, file, entries, positions).to_numpy()
-    return _Rows(positions, block.written(), block.hashes(), sequences)
+    sides = None
+    if plan.has_sides:
+        sequences = None if entries is None else order_values(plan, live, file, entries, positions)
+        kept = live.sides(file, positions, plan.side_columns).flatten()
+        sides = plan.sides(len(positions), sequences, kept)
+    return _Rows(positions, block.written(), block.hashes(), sides)
 
 
 def directories_of(units: Sequence[MergeUnit]) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.file_entry import Extent, FileEntry
+from mutator.dataset.file_entry import INDEX, Extent, FileEntry
 from mutator.dataset.side_columns import tombstone_tables, verified_sides
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order, write_key_index
@@ -42,7 +42,7 @@ class Taken:
     bucket: int
     form: int
     layout: ColumnLayout | None = None  # None: of tombstones
-    order: FileEntry | None = None  # the file with the sequences of its rows
+    order: FileEntry | None = None  # the side file of its rows
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,24 @@ def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) ->
     path = path_in_table(taken, plan, attempt)
     table = str(target.table)
     source = posixpath.join(taken.source, taken.part.path)
-    why = checksum.difference(source, taken.part.checksum)
-    if why is None:
-        try:
-            rows = _joined(list(_tombstones(plan, source) if taken.layout is None else _rows(plan, source, taken)))
-            if len(rows.hashes) != taken.part.rows:
-                why = f"it has {len(rows.hashes):,} rows and should have {taken.part.rows:,}"
-        except NotReadable as fault:
-            why = str(fault)
-    if why is not None:
-        raise error("manifest.damage", path=source, why=why)
-    storage = storage_for(table)
-    storage.make_directory(posixpath.dirname(f"{table}/{path}"))
-    link_or_copy(source, posixpath.join(table, path))
-    storage.sync(posixpath.dirname(f"{table}/{path}"))
+    # The side file, if the register keeps more in it than sequences, which the key index has.
+    beside = taken.order if plan.side_columns else None
+    for part in (taken.part, *([] if beside is None else [beside])):
+        own = posixpath.join(taken.source, part.path)
+        if (why := checksum.difference(own, part.checksum)) is not None:
+            raise error("manifest.damage", path=own, why=why)
+    try:
+        rows = _joined(list(_tombstones(plan, source) if taken.layout is None else _rows(plan, source, taken)))
+        if len(rows.hashes) != taken.part.rows:
+            raise NotReadable(f"it has {len(rows.hashes):,} rows and should have {taken.part.rows:,}")
+    except NotReadable as fault:
+        raise error("manifest.damage", path=source, why=fault) from None
+    _link(source, table, path)
     failpoint("table.linked")
+    sides = None
+    if beside is not None:
+        sides = FileEntry(path=target.sides_path(path), role=INDEX, bytes=beside.bytes, checksum=beside.checksum)
+        _link(posixpath.join(taken.source, beside.path), table, sides.path)
     orders = plan.rows.order_type, rows.orders
     counts = np.array([taken.part.rows])
     index = write_key_index(plan, target, path, rows.hashes, rows.keys, rows.numbers, counts, *orders)
@@ -100,7 +103,15 @@ def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) ->
         form=taken.form,
         extents=(extent,),
         index=index,
+        sides=sides,
     )
+
+
+def _link(source: str, table: str, path: str) -> None:
+    storage, directory = storage_for(table), posixpath.dirname(f"{table}/{path}")
+    storage.make_directory(directory)
+    link_or_copy(source, posixpath.join(table, path))
+    storage.sync(directory)
 
 
 def path_in_table(taken: Taken, plan: Reading, attempt: int = 0) -> str:

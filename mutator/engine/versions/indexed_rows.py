@@ -31,6 +31,7 @@ class IndexedRows:
     hashes: Hashes
     row_hashes: RowHashes
     orders: Any  # order values, touches included
+    sides: Any  # side columns, a pa.StructArray
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -45,6 +46,7 @@ class IndexedRows:
             self.hashes[first:last],
             self.row_hashes[first:last],
             self.orders.slice(first, count),
+            self.sides.slice(first, count),
         )
 
     def sorted(self) -> IndexedRows:
@@ -61,6 +63,7 @@ class IndexedRows:
             self.hashes[numbers],
             self.row_hashes[numbers],
             self.orders.take(index),
+            self.sides.take(index),
         )
 
     def encoded(self) -> Any:
@@ -108,6 +111,7 @@ def joined(parts: Sequence[IndexedRows]) -> IndexedRows:
         np.concatenate([part.hashes for part in parts]),
         np.concatenate([part.row_hashes for part in parts]),
         pa.concat_arrays([part.orders for part in parts]),
+        pa.concat_arrays([part.sides for part in parts]),
     )
 
 
@@ -183,4 +187,5 @@ def read_rows(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, e
         live.hashes(file)[entries],
         live.row_hashes(file, entries) if is_present else row_hashes(rows),
         order_values(plan, live, file, entries, positions),
+        live.sides(file, positions, plan.side_columns),
     )

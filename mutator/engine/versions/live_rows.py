@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.side_columns import taken_sides
 from mutator.dataset.versions.key_index import KeyIndex, WantedHashes
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
 from mutator.dataset.versions.packs import content_of, damaged, inline_of
@@ -214,12 +215,31 @@ class LiveRows:
     def rows_of_whole(self, file: FileEntry, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return rows as ``rows`` does. Before the first rows of a file, the checksum of the whole file is verified."""
         table = self.snapshot.table
-        if file.path not in self._verified_files:
-            verified_file(table, file).close()
-            self._verified_files.add(file.path)
+        self._verify(file)
         names = self.forms.stored(file.form, layout.wanted)
         parts = taken_rows(table, file, file.rows, positions, names, is_verified=stays_verified(table, file))
         return self._block(file, positions, parts, layout)
+
+    def sides(self, file: FileEntry, positions: Ints, wanted: Sequence[Any]) -> Any:
+        """Return side columns of the rows of a file at some positions, a pa.StructArray; NULLs without a side file.
+
+        positions: ascending. wanted: the fields; without any, nothing is read.
+        """
+        if file.sides is None or not wanted:
+            return pa.nulls(len(positions), pa.struct([*wanted]))
+        table = self.snapshot.table
+        self._verify(file.sides)
+        try:
+            with faults("Parquet"), opened_file(table, file.sides) as stream:
+                return taken_sides(stream, wanted, file.rows, positions)
+        except NotReadable as fault:
+            raise damaged(table, file.sides, fault) from None
+
+    def _verify(self, stored: FileEntry) -> None:
+        """Compare a file with its checksum, if it was not compared before. Raises StateError."""
+        if stored.path not in self._verified_files:
+            verified_file(self.snapshot.table, stored).close()
+            self._verified_files.add(stored.path)
 
     def checked(self, file: FileEntry, rows: Any, entries: Ints) -> Any:
         """Return rows with the types of their file. Raises StateError if an entry has another row hash.

@@ -57,6 +57,7 @@ class DecidedRows:
     settled: Flags  # for each winner, whether it is late or rejected
     orders: Any  # order value of each winner, or of the tombstone that it leaves
     row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
+    sides: Any = None  # side columns that each winner leaves, a pa.StructArray; None without side columns
 
 
 class Meeting:
@@ -88,13 +89,16 @@ class Meeting:
             self._meet_tombstones(met)
         self._meet_nothing()
         self._winners.close()
+        sides = None
+        if self._plan.side_columns:
+            sides = self._plan.kept(self._winners.left(np.arange(len(self._winners)))[2])
         if self._winners.settle():
             self._hashed = None
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
         orders = exchanged(self._winners.found.orders, self._raised)
         hashed = self._hashed
         return DecidedRows(
-            self._keys, self._partitions.names, written, self._indexed, self._winners.settled, orders, hashed
+            self._keys, self._partitions.names, written, self._indexed, self._winners.settled, orders, hashed, sides
         )
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
@@ -126,8 +130,21 @@ class Meeting:
         return None if replaced is None else replaced.among(self._partitions.names, codes)
 
     def _meet_records(self, met: MetRows) -> None:
+        register, replaced = self._plan.register, self._replaced(met.partitions)
+        if replaced is None or register.reads_rows == register.replacing.reads_rows:
+            self._meet_some(met, replaced, reads=register.reads_rows)
+            return
+        for one, rows in (
+            (register, np.flatnonzero(~replaced)),
+            (register.replacing, np.flatnonzero(replaced)),
+        ):
+            if len(rows):
+                self._meet_some(met.chosen(rows), replaced[rows], reads=one.reads_rows)
+
+    def _meet_some(self, met: MetRows, replaced: Flags | None, *, reads: bool) -> None:
+        """Let winners meet records. replaced: whether the partition of each is. reads: the register sees old rows."""
         winners, plan = self._winners, self._plan
-        found, replaced = winners.found, self._replaced(met.partitions)
+        found = winners.found
         twice = self._twice(met.numbers)
         if twice.any():
             winners.note("met twice", met.numbers[twice])
@@ -140,13 +157,15 @@ class Meeting:
         same = self._same(met, replaced)
         older, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
         # Those of extents with a row that is not older than the winner.
-        rows, old = np.flatnonzero(flags(pc.less_equal(orders, met.highs))), None
+        rows, old, sides = np.flatnonzero(flags(pc.less_equal(orders, met.highs))), None, None
         seen: tuple[Any, ...] = ()
-        if plan.register.reads_rows:
+        if reads:
             rows = np.arange(len(same))
-            seen = met.orders(plan, rows), self._rows(met)
-        if len(rows):
             old = met.orders(plan, rows)
+            sides = self._sides(met, old)
+            seen = old, self._rows(met), sides
+        if len(rows):
+            old = met.orders(plan, rows) if old is None else old
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new))
@@ -162,8 +181,13 @@ class Meeting:
             self._raised.append((met.numbers[outranked], values))
         written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
         dropped = np.flatnonzero(actions == DROPPED)
-        if replaced is not None:  # an equal row is written again, because its file is removed
-            again, touched = touched[replaced[touched]], touched[~replaced[touched]]
+        if replaced is not None or sides is not None:
+            # An equal row is written again if its file is removed, or if its side columns change.
+            is_again = np.zeros(len(touched), np.bool_) if replaced is None else replaced[touched]
+            if sides is not None:
+                _, _, new_sides = winners.left(met.numbers[touched])
+                is_again |= unequal(plan.kept(new_sides), plan.kept(sides.take(pa.array(touched))))
+            again, touched = touched[is_again], touched[~is_again]
             winners.tally.counts["rows rewritten"] += len(again)
             written = np.sort(np.concatenate((written, again)))
         if plan.by_file_name:
@@ -211,6 +235,15 @@ class Meeting:
             for file, own in met.by_file(rows)
         ]
         return pa.concat_arrays(parts) if parts else self._winners.found.written.take(pa.array(rows))
+
+    def _sides(self, met: MetRows, orders: Any) -> Any:
+        """Return what is kept beside the rows that winners meet; None without side columns."""
+        plan, rows = self._plan, np.arange(len(met.numbers))
+        if not plan.side_columns:
+            return None
+        parts = [self._live.sides(file, met.positions[own], plan.side_columns) for file, own in met.by_file(rows)]
+        kept = pa.concat_arrays([pa.nulls(0, pa.struct([*plan.side_columns])), *parts])
+        return plan.sides(len(rows), orders if plan.by_file_name else None, kept.flatten())
 
     def _row_hashes(self, numbers: Ints) -> RowHashes:
         """Return the row hashes of some winners. Those of all are made at once, unless these are few."""
@@ -326,14 +359,15 @@ def write(plan: Reading, found: Mutations, decided: DecidedRows, writer: DeltaWr
         numbers, codes = numbers[order], codes[order]
         index = pa.array(numbers)
         orders = decided.orders.take(index)
-        known = None
+        known, sides = None, None
         if role == DATA:
             rows = found.written.take(index)
+            sides = None if decided.sides is None else decided.sides.take(index)
             known = None if decided.row_hashes is None else decided.row_hashes[numbers]
         else:
             rows = tombstone_rows(plan, [column.take(index) for column in found.keys], orders)
         encoded = decided.keys.take(index)
-        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders, known))
+        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders, known, sides))
 
 
 def _joined(parts: list[_Written]) -> _Written:

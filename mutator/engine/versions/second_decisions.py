@@ -63,8 +63,7 @@ class Revision:
     def stored(self) -> Iterator[FileEntry]:
         """Yield the files that it adds."""
         for file in self.files:
-            yield file
-            yield file.keys
+            yield from file.stored()
         yield from (*self.index, *self.withdrawn)
 
     def receipts(self, first: Receipts) -> Receipts:
