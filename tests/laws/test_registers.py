@@ -38,7 +38,7 @@ from mutator.table.runners import run_on
 from mutator.table.scan import schema_of
 from mutator.table.table import Table
 from mutator.table.verify import verify_table
-from tests.laws.toy_registers import LATE, UNWANTED, Changed, History, Rejecting, TwoFields, decided, whole
+from tests.laws.toy_registers import LATE, UNWANTED, Changed, History, Joining, Rejecting, TwoFields, decided, whole
 from tests.support import damaged_tables, local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -313,7 +313,7 @@ def test_a_damaged_side_file_is_named_where_it_is_needed(model: Any, damage: str
 
 @pytest.mark.parametrize(
     ("register", "faster", "expected"),
-    [(TwoFields(beside=True), "a,9,U,x,~", "a,9,x,y,9,5")],
+    [(TwoFields(beside=True), "a,9,U,x,~", "a,9,x,y,9,5"), (Joining(), "a,3,U,x,,,", "a,5,mxy,y,,")],
 )
 def test_a_table_that_is_outrun_meets_what_the_faster_one_left(
     register: Any, faster: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -112,6 +112,32 @@ class Changed(LastWins):
         return met._replace(sides=(folded.last.order,)) if is_written else met
 
 
+class Joining(LastWins):
+    """Last wins, but the first field has the texts of all mutations of a record that were the last of their runs."""
+
+    reads_rows = True
+
+    def __init__(self) -> None:
+        super().__init__(TRUTH_TABLE)
+
+    def __reduce__(self) -> Any:
+        return Joining, ()
+
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
+        for met in super().meet(events, olds, floor):
+            if olds.kind == RECORD and met.decision.result == "write":
+                last = events.last[met.keys]
+                form, orders = events.bag.rows("written", last).type, events.bag.rows("orders", last)
+                pairs = zip(texts_of(olds.rows.take(met.keys)), texts_of(events.bag.rows("written", last)), strict=True)
+                rows = [_joined(old.split(b","), new.split(b",")) for old, new in pairs]
+                met = met._replace(rows=rows_of(rows, form), orders=orders)
+            yield met
+
+
+def _joined(old: list[bytes], new: list[bytes]) -> bytes:
+    return b",".join([*new[:2], old[2] + new[2], *new[3:]])
+
+
 class TwoFields(Register):
     """Each mutation sets one of two fields, or both, and each field has the value of the last one that set it.
 

@@ -126,8 +126,8 @@ class SecondDecisions:
         if len(self._known) + len(keys) > _MOST:
             return False
         register = self._plan.register
-        if len(keys) and (register.by_order or not register.leaves_one):
-            return False  # a winner that was written may be made of several mutations, or one of several of its key
+        if len(keys) and (register.reads_rows or register.by_order or not register.leaves_one):
+            return False  # a written row may be made of an old one or of several mutations; a key may have several
         if len(keys) and self._plan.operation in OVERWRITES:
             return False  # ``self._target`` does not have the partitions that it replaces, so it starts over
         if len(keys):
