@@ -56,6 +56,8 @@ def choose(
     if rows.partitioning.fields:
         if rows.partitioning.by_table and not register.one_decides:
             raise error("partition.several")
+        if rows.partitioning.by_table and register.reads_rows and not survey.versioned:
+            raise error("partition.old.rows")
         return _partitioned(effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:
         return _managed(survey.state.bucket_count, buckets, why_buckets)

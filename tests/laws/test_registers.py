@@ -196,6 +196,21 @@ def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
         applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 
+def test_records_whose_old_rows_are_read_move_only_in_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registers, "LAST_WINS", Changed())
+    moves = {"partitioned.by": "3", "key.scope": "table"}
+    with pytest.raises(ConfigError, match=r"its old row is not read.*set key.scope=partition, or merge into a table"):
+        merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
+
+    settings = {"key": "id", "order_by": "at", "header": True, **moves, "partitioned.by": "name", **NO_LIMITS}
+    table = Table.create(str(tmp_path / "table"), settings)
+    for row in ("a,5,x", "a,7,y"):
+        (tmp_path / f"{row}.csv").write_text(f"id,at,name\n{row}\n")
+        table.apply(str(tmp_path / f"{row}.csv"))
+    ((row_left, sides),) = rows_and_sides(table.snapshot)
+    assert (row_left["name"], sides["changed"]) == ("y", 7)
+
+
 BY_PARTITION = {"partitioned.by": "id", "key.scope": "partition"}
 
 
