@@ -274,7 +274,7 @@ def upkeep(table: Table, number: int) -> Table:
         table.export(f"{table.path}-exported", partition_columns="file")
         table = Table.create(f"{table.path}-again", dict(table.describe().settings), dataset=f"{table.path}-exported")
     for _ in range(2):
-        table.clean(keep_versions=1, grace="0s", dead_after="0s")
+        table.clean(keep_versions=1, grace="0s")
     assert side_files(table) == sorted(
         one.sides.path for one in table.snapshot.of_role(DATA) if one.sides is not None and one.sides.is_apart
     )
