@@ -46,7 +46,7 @@ def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
         "rows": sum(file.rows for file in record.files),
         "rejected": sum(file.rejected for file in record.files),
         "ignored": sum(file.ignored for file in record.files),
-        "partitions": record.rows_by_partition(),
+        "partitions": dict(split.partitions),
         "files": [
             {
                 "path": file.source,
@@ -75,7 +75,7 @@ def _rejected_file(split: SplitFeed, arguments: argparse.Namespace) -> str | Non
 
 def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     record = split.record
-    partitions = record.rows_by_partition()
+    partitions = split.partitions
     lines = [f"split {record.commit.run} by {record.by}", ""]
     width = max((len(name) for name in [*partitions, *(file.name for file in record.files)]), default=0)
     for file in record.files:
@@ -94,7 +94,8 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     lines += [f"removed, left by a killed run: {path}" for path in split.litter]
     total = sum(partitions.values())
     files = sum(len(file.parts) for file in record.files)
-    size = f"{counted(total, 'row')} in {counted(files, 'file')} of {counted(len(partitions), 'partition')}"
+    number = counted(len(record.rows_by_partition()), "partition")
+    size = f"{counted(total, 'row')} in {counted(files, 'file')} of {number}"
     lines.append(f"wrote {size}; {split.seconds:.1f} s")
     return text_of(lines)
 

@@ -1,6 +1,7 @@
 """Which values of a run its report may show, by the roles that fields have."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from mutator.errors import error
 from mutator.errors.display import OUT
 from mutator.errors.parts import setting
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.rules.partition_fields import PartitionField
+from mutator.rules.shown_fields import ShownFields
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,17 @@ class ShownValues:
             level if shown.get(number) else f"{level.partition('=')[0]}={OUT}" for number, level in enumerate(levels)
         )
 
+    def by_directory(self, rows: Mapping[str, int]) -> dict[str, int]:
+        """Return the number of rows of each partition; those that differ only in values that are kept out are one.
+
+        >>> ShownValues(partitions=(False,), rows=False).by_directory({"shop=Cork": 2, "shop=Bray": 3})
+        {'shop=…': 5}
+        """
+        found: Counter[str] = Counter()
+        for directory, count in rows.items():
+            found[self.directory(directory)] += count
+        return dict(found)
+
     def order_text(self, text: str | None) -> str:
         """Return the text of an order value, or ``…`` if it may not be shown. None: it has no text."""
         return (text or "the lowest one") if self.order else OUT
@@ -62,9 +76,7 @@ def shown_values(rows: RowSpec, wording: WordingSpec, planned: RowPlan) -> Shown
     _check(fields.named, names, rows)
 
     def show(field: Any) -> bool:
-        """Return whether a field may be shown, which has a name, or a position among the names."""
-        name = names[field] if names and isinstance(field, int) and field < len(names) else field
-        return fields.show([name] if names and not rows.text.names else [field, name])
+        return _is_shown(fields, field, names, rows.text)
 
     return ShownValues(
         ids=tuple(map(show, layout.id_fields)),
@@ -73,6 +85,48 @@ def shown_values(rows: RowSpec, wording: WordingSpec, planned: RowPlan) -> Shown
         rows=False,
         kept_out=f"report.fields keeps out the values of {fields.text}",
     )
+
+
+def shown_of_split(
+    rows: RowSpec, wording: WordingSpec, partitions: Sequence[PartitionField], layouts: Collection[Sequence[str]]
+) -> ShownValues:
+    """Return what the report of a split feed may show. layouts: the names of the fields of its files.
+
+    A partition field may have several names, by its position in the rows: then each of them must be shown. Raises
+    ConfigError for a field that rows do not have.
+    """
+    fields = wording.report_fields
+    if fields.all:
+        return ShownValues()
+    _check(fields.named, list(dict.fromkeys(name for names in layouts for name in names)), rows)
+    shown = [
+        all(_is_shown(fields, _position(one.source, names), names, rows.text) for names in layouts)
+        for one in partitions
+    ]
+    return ShownValues(order=False, partitions=tuple(shown), rows=False)
+
+
+def shown_of_directories(wording: WordingSpec, names: Sequence[str], by: Sequence[PartitionField]) -> ShownValues:
+    """Return what may be shown of the directories of a split feed. names: of their fields. by: empty if unknown.
+
+    Without ``by`` a directory may be made of any field: then only those that report.fields names are shown.
+    """
+    fields = wording.report_fields
+    if fields.all:
+        return ShownValues()
+    sources = {one.name: one.source for one in by}
+    shown = [fields.show([sources.get(name, name)]) and (fields.only or name in sources) for name in names]
+    return ShownValues(order=False, partitions=tuple(shown), rows=False)
+
+
+def _position(field: str | int, names: Sequence[str]) -> str | int:
+    return names.index(field) if field in names else field
+
+
+def _is_shown(fields: ShownFields, field: Any, names: Sequence[str], text: TextSpec) -> bool:
+    """Return whether a field may be shown, which has a name, or a position among the names."""
+    name = names[field] if names and isinstance(field, int) and field < len(names) else field
+    return fields.show([name] if names and not text.names else [field, name])
 
 
 def _names(text: TextSpec, layout: Any) -> Sequence[str]:

@@ -113,6 +113,21 @@ def how(done):
     return {partition.directory: partition.how for partition in done.partitions}
 
 
+@pytest.mark.parametrize(
+    ("shown", "by", "expected"),
+    [("none", True, "k=…"), ("-0", True, "k=…"), ("0", True, "k=a"), ("-1", False, "k=…"), ("k", False, "k=a")],
+)
+def test_values_in_the_names_of_partitions_are_kept_out(case, shown, by, expected):
+    if not by:  # split by another program: which field its directories are made of is unknown
+        shutil.rmtree(case.fed / "_mutator")
+    names = {"report.fields": shown, **({"field.names": "k,n,ts,op,value"} if shown == "k" else {})}
+    done = case.run(settings=names)
+
+    assert done.partitions[0].directory == expected
+    assert ("k=a" in f"{done.text()}{done.json()}{done.warnings}") == (expected == "k=a")
+    assert case.follow().feed(FEED).run().partitions[0].directory == "k=a"  # its record has the directories
+
+
 def test_each_partition_gets_a_run(case):
     done = case.run()
     report = case.whole_run()

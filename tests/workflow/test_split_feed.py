@@ -300,6 +300,36 @@ def test_values_of_rejected_rows_are_kept_out(feed):
     assert reject.row == "…".encode()
 
 
+@pytest.mark.parametrize(
+    ("by", "shown", "expected"),
+    [
+        ("1,day=date(2)", "none", ["field_1=…/day=…"]),
+        ("1,day=date(2)", "2", ["field_1=…/day=2026-01-31"]),
+        ("1,day=date(2)", "-2", ["field_1=Bray/day=…", "field_1=Cork/day=…"]),
+        ("shop,day=date(2)", "-1", ["shop=…/day=2026-01-31"]),
+        ("shop,day=date(2)", "-2", ["shop=Bray/day=…", "shop=Cork/day=…"]),
+    ],
+)
+def test_values_in_the_names_of_partitions_are_kept_out(feed, by, shown, expected):
+    feed.put("ups_2.txt", b"a,Cork,2026-01-31\nb,Bray,2026-01-31\nc,Bray,\n")
+    names = {"field.names": "id,shop,ts"} if "shop" in by else {}
+    done = feed.split(by, {**BY_NAME, **names, "report.fields": shown})
+    values = ("Cork", "Bray", "2026-01-31")
+    hidden = [value for value in values if not any(value in one for one in expected)]
+
+    assert all(any(one in name for name in done.partitions) for one in expected)
+    assert [value for value in hidden if value in f"{done.partitions} {done.warnings}"] == []
+    assert sum(done.partitions.values()) == 3
+
+
+def test_fields_that_reports_hide_are_fields_of_the_feed(feed):
+    feed.put("ups_2.csv", b"id,shop\na,Cork\n")
+    settings = {"id.field.ordinals": "id", "report.fields": "-shpo"}
+    feed.refused(
+        ConfigError, "report.fields: there is no field 'shpo'", "did you mean shop", by="shop", settings=settings
+    )
+
+
 def test_no_more_rows_are_set_aside_than_allowed(feed):
     feed.put("ups_2.txt", b"a,b\n" + b"a\n" * 30)
 

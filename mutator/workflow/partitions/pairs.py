@@ -18,6 +18,7 @@ from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.rules import file_names
+from mutator.rules.partition_fields import PartitionField, parse_fields
 from mutator.rules.partition_paths import directory_of, values_of
 from mutator.storage import read_if_exists, storage_for, walk
 
@@ -166,6 +167,13 @@ def _record_of(feed: str) -> SplitRecord | None:
     path = posixpath.join(feed, split_record.PATH)
     data = read_if_exists(path)
     return None if data is None else split_record.parse(data, path)
+
+
+def fields_of(feed: str, pairs: Mapping[str, Pair]) -> tuple[tuple[str, ...], tuple[PartitionField, ...]]:
+    """Return the names of the fields of partition directories, and how a split feed made them, empty if unknown."""
+    record = _record_of(feed)
+    names = next((tuple(name for name, _ in values_of(directory)) for directory in pairs), ())
+    return names, () if record is None else parse_fields(record.by)
 
 
 def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair]) -> dict[str, Any]:

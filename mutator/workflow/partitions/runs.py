@@ -29,12 +29,14 @@ from mutator.pipeline.merge import run
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, said
 from mutator.pipeline.runners import Engine
+from mutator.plan.shown_values import shown_of_directories
 from mutator.rules import file_names
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import Storage, located, located_to_write, storage_for
 from mutator.storage.registry import same_storage
 from mutator.workflow.partitions.pairs import (
     differing_inputs,
+    fields_of,
     inputs_of,
     pairs_of,
     read_record,
@@ -181,6 +183,7 @@ def run_partitions(
     (_, old), (_, new) = located(master), located(feed)
     check_fields(old)
     pairs = pairs_of(config.inputs, old, new)
+    shown = shown_of_directories(config.wording, *fields_of(new, pairs))
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
         done, warnings = [], list(config.wording.warnings)
         if not any(fresh for _, fresh in pairs.values()):
@@ -197,7 +200,11 @@ def run_partitions(
                 )
                 source = own or posixpath.join(old, directory)
                 report = run(merge_on, merging, master=source, feed=fresh or (), output=path, engine=engine)
-                warnings += [f"{directory}: {text}" for text in report.warnings if text not in config.wording.warnings]
+                warnings += [
+                    f"{shown.directory(directory)}: {text}"
+                    for text in report.warnings
+                    if text not in config.wording.warnings
+                ]
             known = _manifest_at(storage, path)
             assert known is not None
             if fresh is None:
@@ -212,7 +219,7 @@ def run_partitions(
         without_secrets(master),
         without_secrets(feed),
         without_secrets(output),
-        tuple(done),
+        tuple(replace(one, directory=shown.directory(one.directory)) for one in done),
         tuple(warnings),
         round(time.monotonic() - started, 3),
     )

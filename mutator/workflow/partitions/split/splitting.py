@@ -9,7 +9,7 @@ publish the files of all partitions, in one step
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -30,12 +30,14 @@ from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
 from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects, shown_rejects
+from mutator.plan.inspect.source import Source
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import rejects_of
+from mutator.plan.shown_values import ShownValues, shown_of_split
 from mutator.rules.encodings import readable, restored
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
-from mutator.rules.partition_paths import values_of
+from mutator.rules.partition_paths import lacks_value
 from mutator.storage import located, located_to_write, storage_for
 from mutator.workflow.partitions.split.files import UnsplitFile, feed_files
 from mutator.workflow.partitions.split.write import split_file
@@ -49,6 +51,7 @@ class SplitFeed:
     """A split feed, with what its report says."""
 
     record: SplitRecord
+    partitions: Mapping[str, int]  # the rows of each, by directory, without the values that must not be shown
     rejects: tuple[RejectSample, ...]  # the first ones
     ignored: tuple[str, ...]  # files whose names start with _ or .
     litter: tuple[str, ...]  # directories of killed runs that were removed
@@ -68,6 +71,8 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     for path in feed:
         check_apart(to, located(path)[1], role="split feed", other_role="feed")
     files, ignored = feed_files(config, fields, feed)
+    layouts = {config.rows.text.names or _names(file.source) for file in files}
+    shown = shown_of_split(config.rows, config.wording, fields, layouts)
     run, allowed = new_run_id(time.time()), rejects_of(config.limits)["feed"]
     rejects_delete = config.operation.full or config.operation.overwrites
     samples: list[RejectSample] = []
@@ -76,7 +81,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
-        samples.extend(shown_samples(_samples(files, done), are_shown=config.wording.report_fields.all))
+        samples.extend(shown_samples(_samples(files, done), are_shown=shown.rows))
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
         _log.info("split %s of %s", counted(rows, "row"), counted(len(files), "feed file"))
         if rows and rejected == rows and rejected <= allowed:
@@ -94,18 +99,24 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published = publish(to, run, write)
     _log.info("published %s", to)
     seconds = round(time.monotonic() - started, 3)
-    warnings = (*config.wording.warnings, *_warnings(config.rows.ops, published.made))
-    return SplitFeed(published.made, tuple(samples), ignored, published.litter, warnings, seconds)
+    by_directory = published.made.rows_by_partition()
+    warnings = (*config.wording.warnings, *_warnings(config.rows.ops, by_directory, shown))
+    partitions = shown.by_directory(by_directory)
+    return SplitFeed(published.made, partitions, tuple(samples), ignored, published.litter, warnings, seconds)
 
 
-def _warnings(ops: OpSpec, record: SplitRecord) -> Iterator[str]:
+def _names(source: Source) -> tuple[str, ...]:
+    return () if source.file_schema is None else tuple(source.file_schema.schema.names)
+
+
+def _warnings(ops: OpSpec, partitions: Mapping[str, int], shown: ShownValues) -> Iterator[str]:
     if ops.field is None and not ops.has_delete_files:
         return  # the feed has no deletes
-    found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
+    found = {name: rows for name, rows in partitions.items() if lacks_value(name)}
     if found:
         rows = counted(sum(found.values()), "row")
         yield (
-            f"{rows} without the value of a partition field, in {first_few(sorted(found))}: "
+            f"{rows} without the value of a partition field, in {first_few(sorted(shown.by_directory(found)))}: "
             "a delete among them removes a record of that partition only; if its record may be in another one, merge "
             "the feed with mutator run --partitioned-by, which finds records by their ID"
         )
