@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -28,7 +27,7 @@ from mutator.config import parse
 from mutator.config.definitions import published
 from mutator.config.sources import in_directory_of, parse_overrides, settings_in
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, text_of, without_secrets
+from mutator.errors.display import command, counted, text_of, without_secrets
 
 if TYPE_CHECKING:
     from mutator.pipeline.trial import Example, Trial
@@ -53,8 +52,8 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     master = arguments.master or _unused("master")
     output = _unused("merged", beside=master)
     file = NAME if printed else arguments.output
-    command = "mutator run" if os.path.normpath(file) == NAME else f"mutator run --config {shlex.quote(file)}"
-    text = toml_text(proposal, found.inputs, _places(file, master, arguments.feed, output), command)
+    merge = command("run", *(() if os.path.normpath(file) == NAME else ("--config", file)))
+    text = toml_text(proposal, found.inputs, _places(file, master, arguments.feed, output), merge)
     trial = _trial(proposal, text, master, arguments.feed, output)
     if not printed:
         _write(Path(arguments.output), text, force=arguments.force)
@@ -62,7 +61,7 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     warnings = () if trial is None or trial.report is None else trial.report.warnings
     if arguments.json:
         path = None if printed else arguments.output
-        yield CommandReport(_json(proposal, found.inputs, trial, path, command), warnings, code)
+        yield CommandReport(_json(proposal, found.inputs, trial, path, merge), warnings, code)
     elif printed:
         stopped = () if not code else (f"not ready to run: {_obstacle(proposal)}", *_trial_lines(trial))
         yield Answer(text.removesuffix("\n"), (*warnings, *stopped), code)
@@ -73,7 +72,7 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         following = "decide the questions above, then" if questions else "next"
         following = f"not ready to run: {_obstacle(proposal)}, then" if code else following
         again = "a run merges once; for feed files that keep arriving, make a workflow: mutator workflow --help"
-        lines += [again, f"wrote {arguments.output}; {following}:", command]
+        lines += [again, f"wrote {arguments.output}; {following}:", merge]
         yield CommandReport(text_of(lines), warnings, code)
 
 

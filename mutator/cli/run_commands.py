@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,7 +23,7 @@ from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.workflow_target import table_in
 from mutator.errors import MutatorError, error
-from mutator.errors.display import text_of, without_secrets
+from mutator.errors.display import command, text_of, without_secrets
 from mutator.storage import located, located_to_write, storage_for
 
 if TYPE_CHECKING:
@@ -90,8 +89,8 @@ def _command_of_changes(arguments: argparse.Namespace) -> str | None:
     with suppress(MutatorError):
         if read_kept_changes(located_to_write(arguments.changes)[1]) is not None:
             return None
-    output, directory = (shlex.quote(without_secrets(path)) for path in (arguments.output, arguments.changes))
-    return f"mutator changes {output} --changes {directory}"
+    output, directory = map(without_secrets, (arguments.output, arguments.changes))
+    return command("changes", output, "--changes", directory)
 
 
 def _check_changes(arguments: argparse.Namespace) -> None:
@@ -134,7 +133,8 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     whole_base = is_base(path)
     table = table_in(path)
     if table is not None:
-        raise error("usage", what=f"the target of this base is a table: verify it with: mutator table verify {table}")
+        cure = command("table", "verify", table)
+        raise error("usage", what=f"the target of this base is a table: verify it with: {cure}")
     repaired: dict[str, list[str]] = {}
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from mutator.cli import options
 from mutator.cli.command import Command, CommandReport, CommandRows, Group, option
 from mutator.errors import error
-from mutator.errors.display import text_of
+from mutator.errors.display import command, text_of
 
 _DIRECTORY = "mutator-demo"
 # The same files as sample_data/ in a checkout.
@@ -50,8 +50,9 @@ def _demo(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     product, output = f"{directory}/sample_data/product", f"{directory}/merged"
     config, master, feed = f"{product}/bumu.properties", f"{product}/master", f"{product}/feed"
     if not arguments.json:
-        command = f"mutator run --runner local --config {config} --master {master} --feed {feed} --output {output}"
-        yield CommandReport(f"copied the sample data to {directory}/sample_data\n\n$ {command}")
+        words = ("--config", config, "--master", master, "--feed", feed, "--output", output)
+        shown = command("run", "--runner", "local", *words)
+        yield CommandReport(f"copied the sample data to {directory}/sample_data\n\n$ {shown}")
     prepared = prepare(load(config, ["runner=local"]), master, [feed], output)
     _, report = carry_out(prepared, options.merge_on("local", options.spark("mutator demo", arguments), arguments))
     records = _three_records(Path(product), Path(output))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.table_output_commands import TABLE, TABLE_PLACE, table_runner
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
-from mutator.errors.display import counted, without_secrets
+from mutator.errors.display import command, counted, without_secrets
 from mutator.errors.interrupts import commit_is_made
 
 if TYPE_CHECKING:
@@ -72,13 +71,13 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[CommandRep
 
     feed = [("feed", path) for path in arguments.feed]
     events = LineageEvents(arguments, f"mutator table {operation} {arguments.table}", feed, arguments.table)
-    place = shlex.quote(without_secrets(arguments.table))
-    later, compaction = f"see what was merged with: mutator table log {place}", None
+    place = without_secrets(arguments.table)
+    later, compaction = f"see what was merged with: {command('table', 'log', place)}", None
     files = ReportFiles(arguments, arguments.table, [("table", arguments.table), *feed], events=events, later=later)
     settings, others = options.settings_of(arguments), {}
     if operation == "apply":
         others = {"compact_after": arguments.compact_after}
-        compaction = f"mutator table compact {place}" if arguments.compact_after else None
+        compaction = command("table", "compact", place) if arguments.compact_after else None
     else:
         settings.append(f"write.operation={operation}")
 

@@ -72,7 +72,7 @@ class Usage:
         if required:
             actions = [self._action(name) for name in names.split(", ")]
             missing = [_call(action) for action in actions if action is not None]
-            arguments = [_call(action) for action in actions if action in self.arguments]
+            arguments = [_call(action) for action in actions if action is not None and action in self.arguments]
             cure = self._taken(arguments) if arguments else self._given_instead(missing)
             return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{cure}"
         if match := re.fullmatch("one of the arguments (.*) is required", message):

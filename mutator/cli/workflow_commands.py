@@ -25,6 +25,7 @@ from mutator.cli.workflow_runs import INTERVAL, TABLE_INTERVAL, files_of, report
 from mutator.cli.workflow_target import TABLE, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import error
+from mutator.errors.display import command
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.results import BaseStatus
@@ -68,15 +69,16 @@ def _base_report(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     yield CommandReport(options.shown(report, arguments))
 
 
-def _check_master(arguments: argparse.Namespace, cure: str) -> None:
-    """Raise ConfigError if the target of a base is a table. cure: has a place for its path."""
+def _check_master(arguments: argparse.Namespace, cure: str, name: str, *words: str) -> None:
+    """Raise ConfigError if the target of a base is a table. name, words: of the command for the table."""
     table = table_of(arguments.base)
     if table is not None:
-        raise error("usage", what=f"the target of {arguments.base} is the table {table}: {cure.format(table)}")
+        cure = f"{cure} with: {command('table', name, table, *words)}"
+        raise error("usage", what=f"the target of {arguments.base} is the table {table}: {cure}")
 
 
 def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
-    _check_master(arguments, "read its versions with: mutator table log {}")
+    _check_master(arguments, "read its versions", "log")
     from mutator.pipeline.version_list import versions_json, versions_text
     from mutator.workflow import directory
 
@@ -85,7 +87,7 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
-    _check_master(arguments, "bring a version back with: mutator table restore {} --to N")
+    _check_master(arguments, "bring a version back", "restore", "--to", "N")
     from mutator.workflow import directory
 
     outcome = directory.restore(arguments.base, arguments.to, options.config_without_id(arguments))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -18,7 +17,7 @@ from mutator.cli.messages import print_error, tell, warn
 from mutator.cli.report_files import Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import open_table, table_of
 from mutator.errors import MutatorError, error, suppressed
-from mutator.errors.display import counted, seconds_text, without_secrets
+from mutator.errors.display import command, counted, seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def files_of(arguments: argparse.Namespace, table: str | None, *, looks: bool = 
     facts, base = partial(measures, arguments.base, table), arguments.base.rstrip("/")
     inputs = [("feed", f"{base}/incr"), *([("master", f"{base}/master")] if table is None else [])]
     events = LineageEvents(arguments, f"mutator workflow {base}", inputs, table)
-    later = f"see what was merged with: mutator workflow report {shlex.quote(without_secrets(arguments.base))}"
+    later = f"see what was merged with: {command('workflow', 'report', without_secrets(arguments.base))}"
     return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks, later=later)
 
 

@@ -15,14 +15,29 @@ from dataclasses import dataclass, field
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
 from mutator.config.forms import FLAG
-from mutator.errors.display import OUT, in_quotes, without_quotes
-from mutator.errors.parts import MERGED, OPTION, PATH, QUOTES, SETTING, VALUE, Writers, said, setting
+from mutator.errors.display import OUT, in_quotes, printable, without_quotes
+from mutator.errors.parts import (
+    END,
+    MERGED,
+    OPTION,
+    PATH,
+    QUOTED_BEGIN,
+    QUOTES,
+    SETTING,
+    VALUE,
+    Writers,
+    quoted_word,
+    said,
+    setting,
+    without_marks,
+)
 
 # The options that have no value, because they set a flag.
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
 _ARGUMENTS = {name: one.short or name.replace(".", "_") for name, one in SETTINGS.items()}
-_PART = re.compile(r"(-D )?('?)(.+?)(?:( ?= ?)(.*?))?\2", re.DOTALL)  # how, quote, name, sign, value
-_HIDDEN = re.compile(f"(?:-D ')?([^=]+)={re.escape(in_quotes(OUT))}'?")  # whose value must not be shown
+# How, whether a word of a command, name, sign, value.
+_PART = re.compile(rf"(-D )?({QUOTED_BEGIN})?(.+?)(?:( ?= ?)(.*?))?(?(2){END})", re.DOTALL)
+_HIDDEN = re.compile(f"(?:-D {QUOTED_BEGIN})?([^=]+)={re.escape(in_quotes(OUT))}{END}?")  # must not be shown
 _OPTION = re.compile(r"--([\w-]+)(?: ('?)([^,]*)\2)?(?:, .*)?")
 _LITERALS = {"true": "True", "false": "False", "true or false": "True or False"}
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -68,29 +83,31 @@ class Audience:
     def _setting(self, text: str) -> str:
         """Write a setting, with its value or alone; an argument is final.
 
-        >>> from mutator.errors.parts import plain
-        >>> python, line = PYTHON._setting, Audience({"deleted.op.code": "--delete-codes", **SWITCHES})._setting
-        >>> print(python("-D 'deleted.op.code=D,d'"), python("allow.empty.master=true"), python("default.price"))
+        >>> from mutator.errors.parts import option, plain, value_of_rows
+        >>> line = Audience({"deleted.op.code": "--delete-codes", **SWITCHES})
+        >>> codes = option("deleted.op.code", "D,d")
+        >>> print(PYTHON(codes), PYTHON(setting("allow.empty.master=true")), PYTHON(setting("default.price")))
         delete_codes="D,d" allow_empty_master=True default["price"]
-        >>> print(*map(plain, (line("-D 'deleted.op.code=D,d'"), line("-D allow.empty.feed=true"), line("sync.mode"))))
+        >>> print(*map(plain, map(line, (codes, setting("-D allow.empty.feed=true"), setting("sync.mode")))))
         '--delete-codes=D,d' --allow-empty sync.mode
-        >>> print(python("-D 'upsert.op.code='…''"), plain(line("delete_codes='…'")))  # values that are hidden
-        upsert_op_code delete_codes
+        >>> print(plain(Audience(hides=True)(option("upsert.op.code", value_of_rows("D,d")))))
+        upsert.op.code
         """
         text = _HIDDEN.sub(r"\1", text)
         match = _PART.fullmatch(text)
         if match is None:
             return text
-        how, quote, name, sign, value = (part or "" for part in match.groups())
+        how, is_word, name, sign, value = (part or "" for part in match.groups())
         new = self.names.get(name)
         if new is None and self.python:
-            value = value.removeprefix("'").removesuffix("'").replace("'\\''", "'")  # as in a shell
+            value = value if is_word else value.removeprefix("'").removesuffix("'")
             return f"{_argument(name)}={_literal(value)}" if sign else _argument(name)
         if new is None:
             return setting(text)
         if value == "true" and SWITCHES.get(name) == new:
             return new
-        return setting(f"{'' if new.startswith('-') else how}{quote}{new}{sign}{value}{quote}")
+        written = f"{new}{sign}{value}"
+        return setting(("" if new.startswith("-") else how) + (quoted_word(written) if is_word else written))
 
 
 PYTHON = Audience(python=True)
@@ -120,7 +137,9 @@ def _option(text: str) -> str:
 
 
 def _literal(value: str) -> str:
-    return value if _NUMBER.fullmatch(value) else _LITERALS.get(value) or json.dumps(value, ensure_ascii=False)
+    value = without_marks(value)
+    known = value if _NUMBER.fullmatch(value) else _LITERALS.get(value)
+    return known or printable(json.dumps(value, ensure_ascii=False))
 
 
 def preferred_names(given: Mapping[str, str], published: set[str], *, in_file: bool = True) -> dict[str, str]:

@@ -16,7 +16,7 @@ from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
-from mutator.errors.parts import place
+from mutator.errors.parts import place, word
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists
 
@@ -58,7 +58,7 @@ def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:
         whole_copy(storage, directory)
     except MutatorError:
         return manifest.damaged(path, why)
-    return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {place(directory)}")
+    return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {word(place(directory))}")
 
 
 def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> State:

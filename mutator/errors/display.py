@@ -1,6 +1,7 @@
 """Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from html import escape
 
@@ -8,6 +9,9 @@ OUT = "…"  # in place of a value that must not be shown
 # The beginning or the end of a part of a message, see ``parts``: of code points that no decoded bytes have, even if
 # they are not UTF-8 (``surrogateescape`` begins with U+DC80).
 MARK = re.compile("(\udc0e[a-z]|\udc0f)")
+_INNER = "[^\udc0e\udc0f]"
+# The words of commands, which stay as they are until a shell's quotes escape them; else the marks.
+_KEPT = re.compile(f"(\udc0e[wx](?:{_INNER}|\udc0e[a-z]{_INNER}*\udc0f)*\udc0f|{MARK.pattern[1:-1]})")
 
 # A password may contain @ and /, as programs accept it; digits before a / are a port.
 _USER = re.compile(r"(://[^/@:\s]*):(?:[^/\s]*|(?!\d{1,5}/)[^@\s]*(?:@[^/@\s]*(?=@))*)@")
@@ -32,17 +36,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    if text.isprintable():
-        return text
-    pieces = MARK.split(text)
-    pieces[::2] = map(_escaped, pieces[::2])
-    return "".join(pieces)
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
-    )
+    return _without_controls(text, "\n")
 
 
 def one_line(text: str) -> str:
@@ -51,7 +45,55 @@ def one_line(text: str) -> str:
     >>> one_line("a\\nversion 9 became the master")
     'a\\\\nversion 9 became the master'
     """
-    return printable(text).replace("\n", "\\n")
+    return _without_controls(text, "")
+
+
+def _without_controls(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    pieces = _KEPT.split(text)
+    pieces[::2] = ["".join(c if c.isprintable() or c in kept else _escaped(c) for c in piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def shell_word(text: str) -> str:
+    """Write a word of a command as a shell reads it, in quotes if it needs them.
+
+    >>> print(shell_word("/data/base"), shell_word("/my data/base"))
+    /data/base '/my data/base'
+    """
+    return text if shlex.quote(text) == text else shell_quoted(text)
+
+
+def command(*words: str) -> str:
+    """Write a command line of mutator, ready for a shell.
+
+    >>> print(command("verify", "--repair", "/my data"))
+    mutator verify --repair '/my data'
+    """
+    return " ".join(("mutator", *map(shell_word, words)))
+
+
+def shell_quoted(text: str) -> str:
+    """Write a word of a command in the quotes of a shell; with a dollar, as bash has it, for control characters.
+
+    >>> print(shell_quoted("it's"), shell_quoted("it's\\x01"))
+    'it'\\''s' $'it\\'s\\x01'
+    """
+    if text.isprintable():
+        return "'" + text.replace("'", "'\\''") + "'"
+    return "$'" + "".join(c if c.isprintable() and c not in "\\'" else _in_dollar_quotes(c) for c in text) + "'"
+
+
+def _in_dollar_quotes(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    is_byte = "\udc80" <= char <= "\udcff"
+    return "".join(f"\\x{one:02x}" for one in char.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass"))
 
 
 def text_of(lines: Iterable[str]) -> str:

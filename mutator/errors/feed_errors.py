@@ -16,13 +16,13 @@ CHANGES: dict[int, dict[str, str]] = {
         ),
         "changes.gap": (
             "{path}: version {version} has no changed rows ({why}); begin after it with --from {version}, or compare "
-            "the versions: mutator diff {path}@{before} {path}@{version}"
+            "the versions: mutator diff {word {path}@{before}} {word {path}@{version}}"
         ),
     },
     4: {  # storage
         "changes.later": (
             "{path}: the changed rows cannot be put there ({why}), but the output is published and has them; put them "
-            "there with: mutator changes {output} --changes {path}"
+            "there with: mutator changes {word {output}} --changes {word {path}}"
         ),
     },
     5: {  # another run or a state conflict

@@ -11,10 +11,11 @@ have, enclose its parts: so it keeps them within another message, and when it is
 import re
 from collections.abc import Callable, Mapping
 
-from mutator.errors.display import MARK, in_quotes, start_of
+from mutator.errors.display import MARK, in_quotes, shell_quoted, shell_word, start_of
 
-CALL, CURE, MERGED, OPTION, PATH, QUOTES, SETTING, VALUE = "ckmopqsv"  # kinds of parts
+CALL, CURE, MERGED, OPTION, PATH, QUOTES, SETTING, VALUE, WORD, QUOTED = "ckmopqsvwx"  # kinds of parts
 _BEGIN, _END = "\udc0e", "\udc0f"
+QUOTED_BEGIN, END = f"{_BEGIN}{QUOTED}", _END  # of a word, for audiences
 MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
 FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
 OTHER_CURE = f"{_BEGIN}{CURE}{_END}"  # empty: at the end of a fault for which only some callers have another cure
@@ -41,8 +42,21 @@ def option(name: str, value: str) -> str:
     >>> print(plain(option("field.delim.regex", ";")))
     -D 'field.delim.regex=;'
     """
-    text = f"{name}={value}".replace("'", "'\\''")
-    return setting(f"-D '{text}'")
+    return setting(f"-D {quoted_word(f'{name}={value}')}")
+
+
+def word(text: str) -> str:
+    """Mark a word of a command, such as a path: a shell reads it as one.
+
+    >>> print(plain(f"mutator verify {word('my data')}"))
+    mutator verify 'my data'
+    """
+    return f"{_BEGIN}{WORD}{text}{_END}"
+
+
+def quoted_word(text: str) -> str:
+    """Mark a word of a command that is always in quotes."""
+    return f"{_BEGIN}{QUOTED}{text}{_END}"
 
 
 def argument(text: str) -> str:
@@ -93,6 +107,8 @@ def marked(template: str) -> str:
 
     >>> plain(marked("{path}: set {max.delete.fraction={most}}, or leave {--engine} out"))
     '{path}: set max.delete.fraction={most}, or leave --engine out'
+    >>> plain(marked("mutator verify {word {path}@{version}}").format(path="a b", version=3))
+    "mutator verify 'a b@3'"
     """
     return _BRACES.sub(_marked, template)
 
@@ -105,6 +121,8 @@ def _marked(match: re.Match[str]) -> str:
         return argument(text)
     if text.startswith("quoting "):
         return quoting(f"{{{text.removeprefix('quoting ')}}}")
+    if text.startswith("word "):
+        return word(marked(text.removeprefix("word ")))
     if text.isidentifier():
         return f"{_BEGIN}{_KINDS[text]}{match[0]}{_END}" if text in _KINDS else match[0]
     return setting(text)
@@ -138,5 +156,16 @@ def said(text: str, writers: Writers) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a message as it is shown, without the marks of its parts."""
+    """Return a message as it is shown: without the marks of its parts, and with the words of commands in quotes."""
+    return MARK.sub("", said(text, _WORDS))
+
+
+def without_marks(text: str) -> str:
+    """Return the content of a part without marks."""
     return MARK.sub("", text)
+
+
+_WORDS: Writers = {
+    WORD: lambda text: shell_word(without_marks(text)),
+    QUOTED: lambda text: shell_quoted(without_marks(text)),
+}

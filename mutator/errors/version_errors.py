@@ -6,7 +6,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.inside": "{path}: is within the table {table}, where only that table has files; name another path",
         "path.table": (
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
-            "table export {path} DIR"
+            "table export {word {path}} DIR"
         ),
         "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
@@ -30,12 +30,13 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: version {version} does not exist; the earliest version is {earliest}, and the newest is {newest}"
         ),
         "table.bookmark.unknown": (
-            "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
+            "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {word {path}} "
+            "{word {name}} --version V"
         ),
         "table.bookmark.gone": (
             "{path}: the changes after version {version}, up to which the reader of bookmark {name} has read, were "
-            "cleaned; set the bookmark to the newest version with: mutator table bookmark {path} {name}, and then read "
-            "all rows of the version that it prints"
+            "cleaned; set the bookmark to the newest version with: mutator table bookmark {word {path}} "
+            "{word {name}}, and then read all rows of the version that it prints"
         ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.version.gone": (
@@ -156,8 +157,9 @@ VERSIONS: dict[int, dict[str, str]] = {
             "path is a link or a directory, remove it"
         ),
         "table.bookmark.damaged": (
-            "{path}: this bookmark cannot be read; set it again with: mutator table bookmark {table} {name}, or if its "
-            "reader is no longer used, remove it with: mutator table bookmark {table} {name} --remove"
+            "{path}: this bookmark cannot be read; set it again with: mutator table bookmark {word {table}} "
+            "{word {name}}, or if its reader is no longer used, remove it with: mutator table bookmark {word {table}} "
+            "{word {name}} --remove"
         ),
         "table.bookmark.moved": (
             "{path}: bookmark {name} was at version {before} when this reader began, and {place}, so it was left as it "

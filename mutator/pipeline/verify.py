@@ -24,7 +24,7 @@ from mutator.engine.runner import Runner, each_on
 from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, key_text, printable
+from mutator.errors.display import command, counted, key_text, printable
 from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
@@ -196,7 +196,7 @@ def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[Differ
     if found == read_file(posixpath.join(path, manifest.PATH)):
         return []
     what = "is missing" if found is None else "differs from the manifest, which is whole"
-    return [Difference(what, copy, f"write it anew: mutator verify --repair {path}")]
+    return [Difference(what, copy, f"write it anew: {command('verify', '--repair', path)}")]
 
 
 def _checksums(runner: Runner, path: str, known: State, readable: set[str]) -> list[Difference]:

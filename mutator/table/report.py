@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
-from mutator.errors.display import counted, without_secrets
+from mutator.errors.display import command, counted, without_secrets
 from mutator.errors.parts import plain
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.merge_warnings import merge_warnings
@@ -66,9 +65,9 @@ class ApplyReport(MergeReport):
         # So few rows that reading them takes less time than the apply. An overwrite writes an equal row again.
         names = _CHANGED if self.operation == "apply" else (*_CHANGED, "feed no-op")
         if sum(self.counts.get(name, 0) for name in names) > MOST_CHANGED:
-            table = shlex.quote(without_secrets(self.table))
-            command = f"mutator table changes {table} --from {self.version - 1} --to {self.version}"
-            return Changes() if self.dry_run else Changes(most=MOST_CHANGED, command=command)
+            words = ("--from", str(self.version - 1), "--to", str(self.version))
+            shown = command("table", "changes", without_secrets(self.table), *words)
+            return Changes() if self.dry_run else Changes(most=MOST_CHANGED, command=shown)
         if self.dry_run or not self.is_new:
             return Changes()
         from mutator.pipeline.reports.row_samples import samples_of  # loads the block types of all formats

@@ -9,7 +9,7 @@ from typing import Any
 
 from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
-from mutator.errors.display import counted, printable
+from mutator.errors.display import command, counted, printable
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification
 from mutator.table.apply import OpenRunner
@@ -90,7 +90,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
 def _of_bookmarks(table: str) -> Iterator[Difference]:
     for fault in damaged_bookmarks(table):
         name, path = fault.fields["name"], posixpath.relpath(fault.fields["path"], table)
-        again = f"mutator table bookmark {table} {name}"
+        again = command("table", "bookmark", table, name)
         yield Difference("it cannot be read", path, f"set it again: {again}, or remove it: {again} --remove")
 
 

@@ -22,7 +22,7 @@ from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import verified_file
 from mutator.errors import MutatorError
-from mutator.errors.display import counted
+from mutator.errors.display import command, counted
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
@@ -90,7 +90,8 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
         if rows is not None and not plan.by_file_name:
             with suppress(ValueError):
                 rebuilt = _rebuilt(plan, file, rows)
-        cure = _RESTORE if rebuilt is None else f"make it again: mutator table verify --repair {snapshot.table}"
+        again = command("table", "verify", "--repair", snapshot.table)
+        cure = _RESTORE if rebuilt is None else f"make it again: {again}"
         found.append(Difference(why, file.keys.path, cure))
     if rows is None and index is None:
         return Checked((*found, *_masks(file, hidden, None)), has_index=False)

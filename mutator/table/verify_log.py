@@ -19,6 +19,7 @@ from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import content_of, packed
 from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.errors import MutatorError, error
+from mutator.errors.display import command
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
@@ -36,7 +37,7 @@ class Walk:
     def __init__(self, table: str) -> None:
         """Read which versions are left, the hint, and the names of the checkpoints."""
         self.table, self._log = table, TableLog(table)
-        self._again = f"make it again: mutator table verify --repair {table}"
+        self._again = f"make it again: {command('table', 'verify', '--repair', table)}"
         self._left = _left_of(table)  # before all else: if a file vanishes that is needed, a later cleaning removed it
         self.snapshot: Snapshot | None = None
         self.whole = False  # all entries can be read

@@ -1,6 +1,7 @@
 """Each audience writes the settings of a message in its own way; texts of the user stay as they are."""
 
 import pickle
+import subprocess
 
 import pytest
 
@@ -8,7 +9,7 @@ from mutator.config import parse
 from mutator.config.audience import PYTHON, SWITCHES, Audience
 from mutator.errors import ConfigError, error
 from mutator.errors.exceptions import said_to
-from mutator.errors.parts import MASTER, argument, option, place, plain, quoted_value, quoting, setting
+from mutator.errors.parts import MASTER, argument, option, place, plain, quoted_value, quoting, setting, word
 
 OPTIONS = Audience({"op.code.field.ordinal": "--op", "deleted.op.code": "--delete-codes", **SWITCHES})
 FILE = Audience({"deleted.op.code": "delete_codes"})
@@ -33,6 +34,14 @@ OVERRIDDEN = Audience({"field.count": "-D field.count"})
         (option("deleted.op.code", "D,d"), FILE, "-D 'delete_codes=D,d'"),
         (option("deleted.op.code", "it's"), PYTHON, 'delete_codes="it\'s"'),
         (option("deleted.op.code", "it's"), Audience(), "-D 'deleted.op.code=it'\\''s'"),
+        (option("deleted.op.code", "it's\x01\n\udcff"), Audience(), "-D $'deleted.op.code=it\\'s\\x01\\x0a\\xff'"),
+        (option("deleted.op.code", "a\x01\n\udcff"), PYTHON, 'delete_codes="a\\u0001\\n\\udcff"'),
+        (word("/tmp/data"), OPTIONS, "/tmp/data"),
+        (
+            word(f"{place('/tmp/x/my data')}@3"),
+            Audience(paths=lambda path: path.removeprefix("/tmp/x/")),
+            "'my data@3'",
+        ),
         (argument("--engine records"), PYTHON, 'engine="records"'),
         (argument("--engine records"), OPTIONS, "--engine records"),
         (MASTER, PYTHON, "the master"),
@@ -46,6 +55,18 @@ OVERRIDDEN = Audience({"field.count": "-D field.count"})
 )
 def test_settings(part, audience, written):
     assert plain(audience(f"m/op=U: use {part}; or")) == f"m/op=U: use {written}; or"
+
+
+def test_words_of_commands_reach_a_shell_as_they_are():
+    code, path = "it's\x01\n\udcff,é\u200b", "my \t data"
+    inner = error("usage", what=f"use {option('upsert.op.code', code)} in {word(path)}")
+    text = str(error("feed.bad", path="in", count=2, why=inner))
+    used = text.partition("use ")[2]
+    script = f"printf '%s|' {used.replace(' in ', ' ')}"
+    echoed = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+
+    assert text.isprintable()
+    assert echoed.decode("utf-8", "surrogateescape") == f"-D|upsert.op.code={code}|{path}|"
 
 
 def test_errors_keep_their_parts_in_other_errors_and_processes():
@@ -87,7 +108,7 @@ def test_a_value_cannot_be_a_part(audience):
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)
-@pytest.mark.parametrize("kind", ["", *"kmoqs", "s-D ", "s'", "smaster", "x"])
+@pytest.mark.parametrize("kind", ["", *"kmoqswx", "s-D ", "s'", "smaster", "x"])
 def test_marks_in_a_value_of_python_do_not_end_the_message(kind, audience):
     begin, end = setting("")[0], setting("")[-1]
     for text in (f"{begin}{kind}{end}", f"{begin}{kind}", f"{end}{begin}{kind}{end}{end}", end):

@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+import re
 import string
 import traceback
 
@@ -54,6 +55,20 @@ def test_each_message_renders():
         assert "{" not in str(made), kind
         again = pickle.loads(pickle.dumps(made))
         assert (type(again), again.kind, str(again), again.exit_code) == (type(made), kind, str(made), made.exit_code)
+
+
+def test_commands_are_ready_for_a_shell():
+    wrong, seen = [], 0
+    for kind in exceptions.CATALOGUE:
+        made = error(kind, **{name: f"{name} x" for name in fields_of(kind)})
+        for command in re.findall(
+            r"(?<!as )(?<!that )mutator [a-z]+ [^;,.]*", re.sub("'[^']* x(?:@[^']*)?'", "WORD", str(made))
+        ):
+            wrong += [f"{kind}: {command}"] if " x" in command else []
+            seen += "WORD" in command
+
+    assert wrong == []
+    assert seen > 5
 
 
 def test_each_family_has_one_exit_code():

@@ -1,12 +1,14 @@
 """Advice of messages on a damaged base: each piece is followed on a copy, until the base works again."""
 
 import re
+import shlex
 import shutil
 import traceback
 from pathlib import Path
 
 import pytest
 
+from mutator import cli
 from mutator import config as configuration
 from mutator.dataset import manifest
 from mutator.dataset.numbered_log import NumberedLog
@@ -469,6 +471,19 @@ def damage_manifest(path, copy):
     (path / manifest.PATH).write_bytes(b'{"format": "mut')
     for other in path.glob("_mutator/manifest-*.json") if copy else ():
         other.write_bytes(b"{")
+
+
+def test_commands_are_ready_for_a_shell(base):
+    merged(base, "ups_1", "ups_2")
+    (base.path / "master" / "_mutator" / "manifest.json").write_text("damaged")
+    moved = base.path.rename(base.path.parent / "my base")
+    (problem,) = directory.status(directory.MasterTarget(open_base(str(moved)), configuration.parse(BY_NAME))).problems
+    commands = [shlex.split(one)[1:] for one in re.findall(r"(mutator [^;]*)(?:; or|$)", problem)]
+
+    assert [command[:2] for command in commands] == [["verify", "--repair"], ["workflow", "restore"]]
+    assert cli.main(commands[0]) == 0
+    (moved / "master" / "_mutator" / "manifest.json").write_text("damaged")
+    assert cli.main(commands[1]) == 0
 
 
 def test_repair_is_advised_only_where_a_copy_is_whole(base):

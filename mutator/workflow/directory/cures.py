@@ -22,6 +22,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
+from mutator.errors.display import command
 from mutator.errors.parts import place
 from mutator.rules import file_names
 from mutator.storage import entries_of, read_if_exists, walk
@@ -129,7 +130,7 @@ def lost_master(base: Base, log: Log, version: Commit) -> MutatorError:
         why = f"its manifest is damaged ({what})" if what is not None else "its manifest cannot be read"
     damaged = (dataset.path for dataset in base.datasets() if dataset.foreign)
     if any(has_whole_copy(base, path, {str(version.dataset)}) for path in (master, *damaged)):
-        cures.append(f"put its manifest back from its copy: mutator verify --repair {base.given}")
+        cures.append(f"put its manifest back from its copy: {command('verify', '--repair', base.given)}")
     cures += [*_restore(base, log), *_adoption(base, master), *new_base(base, log)]
     return error(
         "base.master",
@@ -260,8 +261,8 @@ def _is_whole(base: Base, path: str) -> bool:
 
 def _restore(base: Base, log: Log) -> list[str]:
     return [
-        f"make version {number} the master, without the rows of later runs: mutator workflow restore "
-        f"{base.given} --to {number}"
+        f"make version {number} the master, without the rows of later runs: "
+        + command("workflow", "restore", base.given, "--to", str(number))
         for number in restorable(base, log)[:1]
     ]
 

@@ -11,7 +11,7 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.directory import differing_parts, oldest_check, read_manifest
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, members_of
 from mutator.errors import MutatorError, StateError
-from mutator.errors.display import counted
+from mutator.errors.display import command, counted
 from mutator.errors.parts import place
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.rules import file_names
@@ -124,7 +124,8 @@ def _check_outputs(view: View, log: Log) -> None:
     committed = {version.dataset for version in made if version.dataset is not None}
     for path in outputs:
         if has_whole_copy(base, path, committed):
-            view.add(f"{place(path)}: its manifest is damaged; put it back: mutator verify --repair {base.given}")
+            cure = command("verify", "--repair", base.given)
+            view.add(f"{place(path)}: its manifest is damaged; put it back: {cure}")
         elif path not in known:
             view.add(f"{place(path)}: does not belong to any version of this base; move it away")
 

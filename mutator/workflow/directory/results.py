@@ -15,7 +15,7 @@ from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.errors import error
-from mutator.errors.display import counted
+from mutator.errors.display import command, counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.base_report import listed_feed
 from mutator.pipeline.reports.printed import PrintedReport
@@ -140,14 +140,14 @@ class RunOutcome(PrintedReport):
             *self._set_aside(),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
             *(
-                f"the directory that was the master is now {path}: move it away, unless mutator workflow status "
-                f"{self.base} names a repair"
+                f"the directory that was the master is now {path}: move it away, unless "
+                f"{command('workflow', 'status', self.base)} names a repair"
                 for path in self.aside
             ),
             *(
-                f"no old backup was removed, because {path} of an earlier master is damaged: mutator verify "
-                f"{self.base} names the directory; put the file back from a copy on another disk, or remove the "
-                "directory"
+                f"no old backup was removed, because {path} of an earlier master is damaged: "
+                f"{command('verify', self.base)} names the directory; put the file back from a copy on another disk, "
+                "or remove the directory"
                 for path in self.damaged
             ),
             *self.out_of_date,
@@ -164,7 +164,7 @@ class RunOutcome(PrintedReport):
         if not self.failed_files:
             return []
         names = file_names.first_few([one.name for one in self.failed_files])
-        how = f"mutator workflow status {self.base} says why, and how to merge them"
+        how = f"{command('workflow', 'status', self.base)} says why, and how to merge them"
         return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
 
     def sections(self) -> Iterator[ReportSection]:

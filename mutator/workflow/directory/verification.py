@@ -10,7 +10,7 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
-from mutator.errors.display import counted
+from mutator.errors.display import command, counted
 from mutator.errors.parts import place
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, Verification
@@ -72,7 +72,8 @@ class BaseVerification(PlaceVerification):
             if one.differences and self.in_use is not None and one.path not in self.in_use:
                 lines.append(f"cures  of {one.path}: as above, or remove the directory, if it need not be restored")
             elif one.differences:
-                lines.append(f"cures  of {one.path}: those that mutator workflow status {self.path} names")
+                status = command("workflow", "status", self.path)
+                lines.append(f"cures  of {one.path}: those that {status} names")
         return lines
 
 
