@@ -29,9 +29,9 @@ class Form:
     takes_names: bool = False  # the parsers also get the names of all fields
 
 
-def _list_of(parse: Callable[..., Any]) -> Form:
+def _list_of(parse: Callable[..., Any], parts: Callable[[str], list[str]] = parsers.text_parts) -> Form:
     """Return the form of a list: of TOML and Python, or a text with commas between the elements."""
-    return Form(lambda text: parse(parsers.text_parts(text)), _TEXTS, parse)
+    return Form(lambda text: parse(parts(text)), _TEXTS, parse)
 
 
 def one_of(*values: str) -> Form:
@@ -55,7 +55,7 @@ MEMORY = Form(parsers.memory, SIZE.schema)
 TEXT = Form(str, _TEXT)
 TEXTS = _list_of(parsers.texts)
 SHOWN = _list_of(parse_shown)
-CODES = _list_of(parsers.codes)
+CODES = _list_of(parsers.codes, parsers.code_parts)
 JOINT = Form(parsers.joint, _TEXT)
 NULL = Form(parsers.null, _TEXT)
 ESCAPE = Form(parsers.escape, _TEXT)

@@ -16,6 +16,7 @@ from mutator.rules.partition_fields import PartitionField, checked_fields, parse
 
 FILE_FORMATS = ("auto", *FORMATS)
 OUTPUT_FORMATS = ("auto", *(name for name, known in FORMATS.items() if known.suffix))
+_BLANKS = " \t\n\r\v\f"  # as of bytes
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
 
 
@@ -45,13 +46,22 @@ def texts(parts: Sequence[Any]) -> tuple[str, ...]:
     return found
 
 
+def code_parts(text: str) -> list[str]:
+    """Split op codes at commas; ``\\,`` is a comma in a code, and of blanks around a code only those of ASCII go.
+
+    >>> code_parts(r"U, D\\,x")
+    ['U', 'D,x']
+    """
+    return [part.strip(_BLANKS).replace("\\,", ",") for part in re.split(r"(?<!\\),", text)]
+
+
 def codes(parts: Sequence[Any]) -> frozenset[bytes]:
     """Read op codes; two double quotes are the empty one.
 
     >>> codes(["D"]) == {b"D"}, codes(["U", '""']) == {b"U", b""}
     (True, True)
     """
-    if not all(str(part).strip() for part in parts):
+    if not all(str(part).strip(_BLANKS) for part in parts):
         raise ValueError('must be op codes with commas between them, or a list of them; the empty code is ""')
     return frozenset(b"" if part == '""' else str(part).encode("utf-8", "surrogateescape") for part in parts)
 

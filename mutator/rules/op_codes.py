@@ -227,13 +227,13 @@ def counted_codes(counts: Mapping[bytes, int], most: int = 5) -> str:
     return ", ".join(shown) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
-def listed_codes(codes: Iterable[bytes]) -> str:
-    """Return codes as a setting has them; the empty one is two double quotes.
+def listed_codes(codes: Iterable[bytes], errors: str = "backslashreplace") -> str:
+    """Return codes as a setting has them; the empty one is two double quotes. errors: of bytes that are not UTF-8.
 
-    >>> listed_codes([b"U", b"", b"I"])
-    '"",I,U'
+    >>> print(listed_codes([b"U", b"", b"I", b"a,b"]))
+    "",I,U,a\\,b
     """
-    return ",".join(sorted({code.decode("utf-8", "backslashreplace") or '""' for code in codes}))
+    return ",".join(sorted({code.decode("utf-8", errors).replace(",", "\\,") or '""' for code in codes}))
 
 
 def codes_option(name: str, codes: Iterable[bytes]) -> str:
@@ -243,7 +243,7 @@ def codes_option(name: str, codes: Iterable[bytes]) -> str:
     >>> print(plain(codes_option("upsert.op.code", [b"U", b"I"])))
     -D 'upsert.op.code=I,U'
     """
-    return option(name, value_of_rows(listed_codes(codes)))
+    return option(name, value_of_rows(listed_codes(codes, "surrogateescape")))
 
 
 def _shown(code: bytes) -> str:

@@ -306,6 +306,7 @@ def test_a_list_keeps_its_elements():
     assert parse({KEY: ["a,b", 0, "1", " x"]}).rows.key.ids == ("a,b", 0, "1", " x")
     assert parse({KEY: ["a,b", 2], "field.names": ["ts", "a,b", "c"]}).rows.key.ids == (1, 2)
     assert parse({KEY: 0, BY: ["7"]}).rows.order.field == "7"
+    assert parse({KEY: 0, OP: 1, "delete_codes": "D\\,R, D"}).rows.ops.deletes == {b"D,R", b"D"}
     assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).rows.ops.deletes == {b"D,R", b"D "}
     assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).rows.key.partitions[1].transform == "date"
     with pytest.raises(ConfigError, match="'a,b' is not a partition field"):

@@ -1,5 +1,7 @@
 """Mistakes in a configuration that fit the data: a run stops before it publishes, and its message names the cure."""
 
+import re
+import subprocess
 import time
 from dataclasses import replace
 
@@ -286,6 +288,21 @@ def test_an_unusual_op_code_that_is_named(job, more):
 
     report = job.run({**WITH_CODES, **more, "max.delete.fraction": "1"})
     assert "delete code" not in "".join(report.warnings)
+
+
+@pytest.mark.parametrize("codes", [["a,b", "\x01\x1f", "é'\u200b", "U"], ["'d'", "U"]])
+def test_advice_for_unusual_op_codes_works_in_a_shell(tmp_path, codes):
+    work = Work(tmp_path, "blocks", {"id.field.ordinals": "id", "op.code.field.ordinal": "op"})
+    work.put("master/m_0", pa.table({"id": ["a"], "v": ["x"]}), "parquet")
+    ids = [f"k{n}" for n in range(len(codes))]
+    work.put("feed/f_1", pa.table({"id": ids, "v": ids, "op": codes}), "parquet")
+    with pytest.raises(DataError) as fault:
+        work.run()
+    word = re.search(r"use -D (\$?'.*')[;,]", str(fault.value))[1]
+    words = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
+    name, _, value = words.decode("utf-8", "surrogateescape").partition("=")
+
+    assert work.run({name: value}).counts["feed rejected"] == 0
 
 
 def test_long_values_that_begin_alike_are_no_op_codes(job):
