@@ -91,9 +91,10 @@ class Audience:
         >>> print(*map(plain, map(line, (codes, setting("-D allow.empty.feed=true"), setting("sync.mode")))))
         '--delete-codes=D,d' --allow-empty sync.mode
         >>> print(plain(Audience(hides=True)(option("upsert.op.code", value_of_rows("D,d")))))
-        upsert.op.code
+        upsert.op.code with the values that report.fields hides
         """
-        text = _HIDDEN.sub(r"\1", text)
+        if hidden := _HIDDEN.fullmatch(text):
+            return f"{self._setting(hidden[1])} with the values that {self._setting('report.fields')} hides"
         match = _PART.fullmatch(text)
         if match is None:
             return text

@@ -143,11 +143,12 @@ def test_a_warning_has_its_cure_and_no_value(command, capsys):
         assert "check op.code.field.ordinal" in texts["none"] or "check --op" in texts["none"]
 
 
+HIDDEN = " with the values that report.fields hides"
 CODES = {  # code -> kind of its error, its cure, and this where values are hidden
-    "X-secret": ("op.unknown", "use -D 'upsert.op.code=U,X-secret'", "use upsert.op.code;"),
-    "-U": ("op.before", "use -D 'ignore.op.code=-U', which", "use ignore.op.code, which"),
-    "Del": ("op.deletes", "use -D 'deleted.op.code=D,Del'", "use deleted.op.code;"),
-    "Delete": ("rejects", "use -D 'deleted.op.code=D,Delete'", "use deleted.op.code."),
+    "X-secret": ("op.unknown", "use -D 'upsert.op.code=U,X-secret'", f"use upsert.op.code{HIDDEN};"),
+    "-U": ("op.before", "use -D 'ignore.op.code=-U', which", f"use ignore.op.code{HIDDEN}, which"),
+    "Del": ("op.deletes", "use -D 'deleted.op.code=D,Del'", f"use deleted.op.code{HIDDEN};"),
+    "Delete": ("rejects", "use -D 'deleted.op.code=D,Delete'", f"use deleted.op.code{HIDDEN}."),
 }
 
 
