@@ -107,7 +107,7 @@ FEEDS: dict[int, dict[str, str]] = {
         ),
         "order.max": (
             "{rows} of the feed would win against all that follow: the order values are above {order.max={most}}, from "
-            "{lowest} on; correct them, or set a higher {order.max}"
+            "{lowest} on, in {files}; correct them, or set a higher {order.max}"
         ),
         "op.deletes": (
             "op codes of the feed look like deletes, {codes}, but {deleted.op.code} is {known}, so {rows} would be "

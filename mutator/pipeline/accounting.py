@@ -72,6 +72,7 @@ class Result:
     op_code_places: Mapping[bytes, OpCodePlace] = field(default_factory=dict)
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
     future: Future | None = None  # order values of the feed in the future, or above ``order.max``
+    future_files: Sequence[str] = ()  # paths of the feed files with these
     read: Sequence[FileRows] = ()  # of each feed file that was read
 
 
@@ -141,6 +142,10 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "master": joined(receipt.units for receipt in tallies),
         },
         future=joined_futures([receipt.future for receipt in splits.values()]),
+        future_files=[
+            plan.inputs[index].source.shown_path
+            for index in sorted({index for (index, _), receipt in splits.items() if receipt.future is not None})
+        ],
         read=feed_rows(plan, splits, tallies, truncate),
     )
 

@@ -4,6 +4,7 @@ Three limits are fractions: of the master's records that a run removes, of its r
 of a side that are rejected. A wrong setting makes such a result of good data.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,10 @@ from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
-from mutator.errors.exceptions import with_others, with_standard
+from mutator.errors.exceptions import rebuilt, with_others, with_standard
 from mutator.errors.parts import MASTER, place, setting
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.feed_rows import check_files
+from mutator.pipeline.feed_rows import FileRows, check_files
 from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import check_op_codes
 from mutator.plan.inspect.survey import Survey
@@ -39,7 +40,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         try:
             rejected, rows = counts[f"{side} rejected"], counts[f"{side} rows"]
             allowed, decided = plan.rejects[side], side == "feed" and bool(result.decided)
-            more = plan.rejects_delete, decided
+            more = plan.rejects_delete, decided, result.read if side == "feed" else ()
             check_rejects(side, allowed, plan.limits, rejected, rows, samples, hints, *more)
         except MutatorError as fault:
             raise with_standard(fault, plan.rows.standard) from None
@@ -95,8 +96,10 @@ def _check_order_max(plan: Plan, result: Result) -> None:
     """Raise DataError for order values of the feed above ``order.max``."""
     if plan.order_max is not None and result.future is not None:
         rows, lowest = result.future
-        shown = [plan.shown.order_text(order_text(plan.rows.order_type, one)) for one in (plan.order_max, lowest)]
-        raise error("order.max", rows=counted(rows, "row"), most=shown[0], lowest=shown[1])
+        most, first = (order_text(plan.rows.order_type, one) for one in (plan.order_max, lowest))
+        files = first_few(list(map(place, result.future_files)))
+        shown = plan.shown.order_text(first)
+        raise error("order.max", rows=counted(rows, "row"), most=most, lowest=shown, files=files)
 
 
 def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
@@ -168,18 +171,47 @@ def check_rejects(
     hints: Iterable[str] = (),
     rejects_delete: bool = False,
     decided: bool = False,
+    files: Sequence[FileRows] = (),
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
     allowed: rows that may be rejected. count: rejected rows. rows: all rows of the side. samples: the first rejected
     ones, and then the first one of each other file. hints: sentences on settings that may be the cause; not iterated
     unless the error is raised, because they may read files. rejects_delete: as in ``Plan``.
-    decided: the register rejected some of them.
+    decided: the register rejected some of them. files: of the feed; of several with rejects, the field ``by_file`` of
+    the error has the message of each alone, as JSON.
     """
-    samples, others = samples[:SAMPLES], samples[SAMPLES:]
-    fraction = limits.max_reject_fraction
-    if count <= allowed and not exceeds(count, rows, fraction):
+    if count <= allowed and not exceeds(count, rows, limits.max_reject_fraction):
         return
+    hints = list(hints)
+
+    def message(count: int, rows: int, samples: Sequence[RejectSample]) -> MutatorError:
+        return _rejects(side, allowed, limits, count, rows, samples, hints, rejects_delete, decided)
+
+    others = printable(without_secrets(shown_rejects(samples[SAMPLES:])))
+    fault = with_others(message(count, rows, samples[:SAMPLES]), others)
+    alone = {}
+    for file in files:
+        path = without_secrets(file.source.shown_path)
+        own = [sample for sample in samples if sample.path == path]
+        if own and file.rejected < count:
+            alone[path] = message(file.rejected, file.rows, own[:SAMPLES]).message
+    raise rebuilt(fault.kind, fault.message, {**fault.fields, "by_file": json.dumps(alone)}) if alone else fault
+
+
+def _rejects(
+    side: str,
+    allowed: int,
+    limits: LimitSpec,
+    count: int,
+    rows: int,
+    samples: Sequence[RejectSample],
+    hints: Sequence[str],
+    rejects_delete: bool,
+    decided: bool,
+) -> MutatorError:
+    """Return the error of rejected rows."""
+    fraction = limits.max_reject_fraction
     single = count == 1
     noun, them = ("a record", "it") if single else ("records", "them")
     key = "reject.policy" if side == "feed" else "master.reject.policy"
@@ -201,8 +233,7 @@ def check_rejects(
         switch = f"leaving {them} out would delete {'its record' if single else 'their records'}"
     fix = f"Fix the row{'' if single else 's'}, or a setting that does not fit {them}; {switch}"
     cure = ". ".join([*hints, fix])
-    fault = error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
-    raise with_others(fault, printable(without_secrets(shown_rejects(others))))
+    return error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:

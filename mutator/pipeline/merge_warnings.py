@@ -104,10 +104,11 @@ def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
     if plan.order_max is None and result.future is not None:
         rows, lowest = result.future
         shown = value_in_quotes(order_text(plan.rows.order_type, lowest) or "")
+        files = first_few(list(map(place, result.future_files)))
         have, they = ("has an order value", "it wins") if rows == 1 else ("have order values", "they win")
         yield (
-            f"{counted(rows, 'row')} of the feed {have} in the future, from {shown} on: {they} against all mutations "
-            f"until then; set {setting('order.max')} to stop such a run"
+            f"{counted(rows, 'row')} of the feed {have} in the future, from {shown} on, in {files}: {they} against all "
+            f"mutations until then; set {setting('order.max')} to stop such a run"
         )
 
 

@@ -566,8 +566,11 @@ def test_order_values_in_the_future(job, settings, past, future):
     job.put("base.txt", base, "master")
     (warning,) = [line for line in job.run(settings).warnings if "future" in line]
     assert warning.startswith(f"3 rows of the feed have order values in the future, from '{future}")
-    highest = {**settings, "order.max": str(past)}
+    assert f" on, in {job.root}/feed/ups_1.txt: they win" in warning
+    highest, most = {**settings, "order.max": str(past), "report.fields": "none"}, str(past).partition("T")[0]
     shown = job.refused(DataError, "3 rows of the feed would win", settings=highest, output=str(job.root / "other"))
+    assert f"above order.max={most}" in shown
+    assert f", from … on, in {job.root}/feed/ups_1.txt; correct" in shown
     assert "set a higher order.max" in shown
     if settings.get("temporal.ordering.field.type") != "string":
         wrong = {**settings, "order.max": "x"}

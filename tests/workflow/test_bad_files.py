@@ -119,6 +119,7 @@ def test_bad_files_are_set_aside_and_the_good_ones_merged(place: Place, capsys: 
     for one in outcome["failed_files"]:
         assert re.fullmatch(BAD[one["name"]][1], one["kind"]), one
         assert f"failed/{outcome['run']}/{one['name']}" in one["why"]
+        assert one["kind"] != "rejects" or one["why"].startswith("1 feed row cannot be read as a record: ")
     assert set(outcome["claimed"]) == {GOOD, "ups_3.csv", *BAD}
     assert outcome["report"]["counts"]["feed inserted"] == (1 if "table" not in outcome else 2)
     assert f"warning: {len(BAD)} feed files set aside, not merged: " in err

@@ -10,6 +10,7 @@ same settings merged another one: if every file is bad, the settings may be at f
 On a storage without renames the files stay in incr/, and the note keeps later runs from claiming them.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -121,16 +122,18 @@ def blamed(
         return next((name for name in reversed(found) if name is not None), None)
 
     lines = [line for text in (fault.message, fault.fields.get("others", "")) if text for line in text.split("\n")]
-    of_lines = list(map(name_in, lines))
-    found = {name for name in of_lines if name is not None}
+    found = {name: lines for name in map(name_in, lines) if name is not None}
+    for path, message in json.loads(fault.fields.get("by_file", "{}")).items():  # with the counts of this file alone
+        name = shown.get(one_line(path).removeprefix(prefix))
+        if name in found:
+            found[name] = message.split("\n")
     return {
         name: "\n".join(
-            line if own else _without_hints(line, found - {name})
-            for line, own in zip(lines, of_lines, strict=True)
-            if own in (None, name)
+            line if own else _without_hints(line, found.keys() - {name})
+            for line in lines
+            if (own := name_in(line)) in (None, name)
         )
-        for name in dict.fromkeys(of_lines)
-        if name is not None
+        for name, lines in found.items()
     }
 
 
