@@ -18,16 +18,17 @@ from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.errors.parts import place, word
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists
+from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for
 
 _TAKEN_OVER = ("tombstones", "order", "filters")  # roles of side files that may be taken over
+_LOG = f"{manifest.DIRECTORY}/log"  # of the base of a workflow
 _COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
 
 
 def read_manifest(storage: Storage, directory: str) -> State | None:
     """Return the state of a dataset; None if the directory has no manifest, like an unmanaged master or a split feed.
 
-    Raises ConfigError for a versioned table, StateError for a manifest that is damaged.
+    Raises ConfigError for a versioned table and for the base of a workflow, StateError for a manifest that is damaged.
     """
     path = posixpath.join(directory, manifest.PATH)
     if storage.stat(path) is None:
@@ -35,6 +36,8 @@ def read_manifest(storage: Storage, directory: str) -> State | None:
             raise error("path.table", path=directory)
         split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
         if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
+            if storage.stat(posixpath.join(directory, _LOG)) is not None:
+                raise base_error(storage, directory)
             raise _damaged(storage, directory, "it is missing beside the rest of its directory")
         return None
     try:
@@ -49,6 +52,52 @@ def read_manifest(storage: Storage, directory: str) -> State | None:
 def _parsed(data: bytes, path: str) -> State:
     """Parse a manifest: once for the settings of a run and for the run itself."""
     return manifest.parse(data, path)
+
+
+def base_error(storage: Storage, base: str) -> MutatorError:
+    """Return the error of the base of a workflow in place of a dataset, with the path of its master or table."""
+    named = f"the dataset of its newest version, in {place(posixpath.join(base, 'output'))}"
+    if storage.renames:
+        paths = {what: posixpath.join(base, what) for what in ("master", "table")}
+        found = [f"its {what}, {place(path)}" for what, path in paths.items() if storage.stat(path) is not None]
+        named = found[0] if found else "the table that its feed files go into"
+    return error("path.base", path=base, named=named)
+
+
+def not_a_table(path: str) -> str:
+    """Return the cure where a path is not the table that a command needs: by what is there."""
+    storage = storage_for(path)
+    there = storage.stat(path)
+    if there is not None and there.type == "file":
+        return "it is a file; name the directory of a table"
+    entries = [entry for entry in entries_of(path) if not entry.name.startswith(".")]
+    if not entries:
+        return f"check the path, or make one with: mutator table create {word(place(path))}"
+    if storage.stat(posixpath.join(path, _LOG)) is not None or any(entry.name == "incr" for entry in entries):
+        return f"it is the base of a workflow: merge feed files with: mutator workflow run {word(place(path))}"
+    return (
+        f"it has other files: take a master over into a new table with: mutator table create NEW --dataset "
+        f"{word(place(path))}, or go on merging into it with mutator run"
+    )
+
+
+def in_place_of_a_table(path: str) -> str:
+    """Return the cure where something is at the path of a new table."""
+    if storage_for(path).stat(posixpath.join(path, manifest.TABLE)) is not None:
+        return (
+            f"name a new directory, or merge into the table with: mutator table apply {word(place(path))} --feed FEED"
+        )
+    return (
+        "name a new directory; if this one is a master, its records are taken over with: mutator table create NEW "
+        f"--dataset {word(place(path))}"
+    )
+
+
+def check_no_base(storage: Storage, directory: str, entries: Iterable[Entry]) -> None:
+    """Raise ConfigError if the entries of a directory are those of the base of a workflow."""
+    names = {one.name for one in entries if one.type == "directory"}
+    if "incr" in names and names & {"master", "table", "archive"}:
+        raise base_error(storage, directory)
 
 
 def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:

@@ -34,6 +34,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: {scheme}:// can only be read, file by file; put master and output on disks, {shared}"
         ),
         "path.bucket": "{path}: there is no such bucket; create it, or fix the name",
+        "path.base": (
+            "{path}: is the base of a workflow: name {named}; feed files that arrive in its incr/ are merged with: "
+            "mutator workflow run {word {path}}"
+        ),
         "path.kind": "{path}: is a {what}, but only regular files are read; {cure}",
         "path.link": "{path}: is a symbolic link {where}; {cure}",
         "path.name": (

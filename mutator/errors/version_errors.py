@@ -2,7 +2,7 @@
 
 VERSIONS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
-        "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
+        "table.missing": "{path}: is not a versioned table; {cure}",
         "table.inside": "{path}: is within the table {table}, where only that table has files; name another path",
         "path.table": (
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
@@ -83,7 +83,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
     },
     5: {  # state
-        "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
+        "table.exists": "{path}: already exists; {cure}",
         "table.output": "{path}: already exists; name a new file, or move this one away",
         "table.export": "{path}: {why}; name a new directory for the export, such as {path}-export",
         "output.exchange": (

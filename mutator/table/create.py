@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from mutator.dataset.commits import Commit, time_text
+from mutator.dataset.directory import in_place_of_a_table
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import add_hint, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
@@ -37,7 +38,7 @@ def create_empty(path: str, settings: Mapping[str, Any], *, buckets: int | None 
 def check_free(path: str) -> None:
     """Raise ConfigError unless a table can be created at a path."""
     if not _is_free(storage_for(path), path):
-        raise error("table.exists", path=path)
+        raise error("table.exists", path=path, cure=in_place_of_a_table(path))
     for parent in _parents(path):
         if _is_table(parent):
             raise error("table.inside", path=path, table=parent)
@@ -69,7 +70,7 @@ def commit_first(path: str, first: Commit) -> Snapshot:
     storage_for(path).exclusive(path)  # tested before the log depends on it
     log = TableLog(path)
     if not log.commit(first):
-        raise error("table.exists", path=path)
+        raise error("table.exists", path=path, cure=in_place_of_a_table(path))
     failpoint("table.created")
     snapshot = open_snapshot(path, 0)
     with suppress(MutatorError):  # of the hint, without which a table is as good

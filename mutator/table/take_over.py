@@ -15,7 +15,7 @@ from typing import Any
 
 from mutator.config.settings import Config, OutputSpec
 from mutator.dataset.commits import Commit, next_time, time_text
-from mutator.dataset.directory import check_files, read_manifest
+from mutator.dataset.directory import check_files, in_place_of_a_table, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import EARLIER, IN_PATH, by_partition, form_of
 from mutator.dataset.state import State
@@ -191,7 +191,7 @@ def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, 
         version = _commit_of(snapshot.version, known, run=plan.run, files=tuple(files), seconds=seconds)
         created = snapshot.after(version)
         if not committed(created, version):
-            raise error("table.exists", path=snapshot.table)
+            raise error("table.exists", path=snapshot.table, cure=in_place_of_a_table(snapshot.table))
         confirm(created, version, snapshot.version)
         return hinted(created, version)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, Commit, Left
+from mutator.dataset.directory import not_a_table
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.hidden_rows import Hidden
@@ -59,7 +60,7 @@ class Walk:
         """Read all entries; collect the differences that need no rows."""
         newest = self._log.newest()
         if newest is None:
-            raise error("table.missing", path=self.table)
+            raise error("table.missing", path=self.table, cure=not_a_table(self.table))
         first = self._begin()
         for number in range(first, newest + 1):
             try:

@@ -166,6 +166,21 @@ def test_a_table_within_a_table_is_refused(tmp_path):
     assert not (tmp_path / "t" / "a").exists()
 
 
+def test_messages_on_a_dataset_in_place_of_a_table_say_what_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = pa.table({"id": [1], "at": [1]})
+    mutator.merge(master=rows[:0], feed=rows, output="my master", key="id", order_by="at", output_format="parquet")
+    key, taken_over = ["--key", "id", "--order-by", "at"], "mutator table create NEW --from 'my master'"
+    for words in (["create", "my master", *key], ["apply", "my master", "--feed", "my master"]):
+        assert main(["table", *words]) in (2, 5)
+        assert taken_over.replace("my master", f"{tmp_path}/my master") in capsys.readouterr().err
+    assert main(["table", "create", "NEW", "--from", "my master"]) == 0
+    assert main(["table", "create", "NEW", *key]) == 5
+    assert f"merge into the table with: mutator table apply {tmp_path}/NEW --feed" in capsys.readouterr().err
+    assert main(["table", "scan", "none"]) == 2
+    assert f"or make one with: mutator table create {tmp_path}/none" in capsys.readouterr().err
+
+
 def test_a_table_is_no_dataset_to_begin_with(tmp_path):
     table = Table.create(str(tmp_path / "t"), SETTINGS)
     table.apply(feed(tmp_path / "first", "1,1,a\n2,1,b\n"))

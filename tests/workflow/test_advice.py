@@ -473,6 +473,29 @@ def damage_manifest(path, copy):
         other.write_bytes(b"{")
 
 
+@pytest.mark.parametrize("has_versions", [True, False])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run --master base --feed feed --output out",
+        "run --master base/master --feed base --output out",
+        "init --master base --feed feed",
+        "partition --feed base --by 0 --to out",
+        "partition-runs --master base --feed feed --output out",
+        "table create t --from base",
+    ],
+)
+def test_a_base_is_not_a_dataset(base, words, has_versions, monkeypatch, capsys):
+    merged(base, *(["ups_2"] if has_versions else []))
+    monkeypatch.chdir(base.path.parent)
+    Path("feed").mkdir()
+    Path("feed/ups_3.txt").write_text("k0,3\n")
+    settings = ["--key", "0"] if "init" not in words else []
+
+    assert cli.main([*words.split(), *settings]) == 2
+    assert f"{base.path}: is the base of a workflow: name its master, {base.path}/master; " in capsys.readouterr().err
+
+
 def test_commands_are_ready_for_a_shell(base):
     merged(base, "ups_1", "ups_2")
     (base.path / "master" / "_mutator" / "manifest.json").write_text("damaged")

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from mutator.dataset.commits import Commit
+from mutator.dataset.directory import not_a_table
 from mutator.dataset.state import State
 from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.log import Hint, TableLog
@@ -302,7 +303,7 @@ def _replayed(log: TableLog, table: str, number: int) -> Snapshot:
     if first is None:
         if log.newest() is not None:
             log.read(0)  # raises the error of the missing entry
-        raise error("table.missing", path=table)
+        raise error("table.missing", path=table, cure=not_a_table(table))
     snapshot = first_snapshot(table, first)
     for later in range(1, number + 1):
         snapshot = snapshot.after(log.read(later))

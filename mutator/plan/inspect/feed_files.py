@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from mutator.config.settings import InputSpec, OperationSpec, OrderSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
+from mutator.dataset.directory import check_no_base
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import argument, place, setting
@@ -83,7 +84,9 @@ def _find(path: str) -> Sequence[Entry]:
         found = [_find(match.path) if match.type == "directory" else [match] for match in matches]
         return [part for parts in found for part in parts]
     if entry.type == "directory":
-        return entries_below(storage, path)
+        entries = entries_below(storage, path)
+        check_no_base(storage, path, entries)
+        return entries
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path, what="a hidden name (_x, .x or x_$folder$)", role="feed")
     if file_names.is_unfinished(entry.name):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mutator.config.settings import InputSpec, RowSpec
 from mutator.dataset import manifest
-from mutator.dataset.directory import is_straggler, read_manifest
+from mutator.dataset.directory import check_no_base, is_straggler, read_manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import argument, setting
 from mutator.formats.files import lines
@@ -54,6 +54,7 @@ def unmanaged_sources(
     if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
         paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
+    check_no_base(storage, master, entries)
     for part in entries:
         check_entry(part, _TREE if "=" in part.name and not rows.key.partitions else _NO_TREE)
     if not inputs.allow_empty_master and not any(part.bytes for part in entries):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config.settings import Config, KeySpec, RowSpec, TextSpec
-from mutator.dataset.directory import read_manifest
+from mutator.dataset.directory import check_no_base, read_manifest
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -196,6 +196,7 @@ def _master_files(master: str) -> _MasterFiles:
         check_directories(known, path)
         return _MasterFiles(path, known)
     entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
+    check_no_base(storage, path, entries)
     for part in entries:
         check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
     return _MasterFiles(path, None, entries)

@@ -13,7 +13,7 @@ from typing import Any
 
 from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksummed_json, manifest, split_record
-from mutator.dataset.directory import differing_parts, read_manifest, unrecorded_files
+from mutator.dataset.directory import check_no_base, differing_parts, read_manifest, unrecorded_files
 from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
@@ -115,6 +115,8 @@ def _leaves(root: str) -> dict[str, str]:
         path = posixpath.join(root, *steps)
         entries = [one for one in storage.entries(path) if not file_names.is_hidden(one.name)]
         inner = [one for one in entries if one.type == "directory" and "=" in one.name]
+        if not steps:
+            check_no_base(storage, root, entries)
         if not steps and not inner and not entries:
             return
         if steps and not inner:
