@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import fastavro
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline import verify as verification
@@ -267,6 +270,18 @@ def test_ordinals_address_the_fields_of_the_feed(file_format, work):
     assert work.manifest.spec["key"]["fields"] == ["id"]
 
 
+def test_a_feed_without_the_op_code_that_the_last_run_had(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("m", "id,at\na,1\n"), ("f_1", "id,at,op\na,2,U\n"), ("f_2", "id,at\na,3\n")):
+        Path(f"{name}.csv").write_text(text)
+    words = ["run", "--key", "id", "--order-by", "at", "--op", "op", "--runner", "local"]
+    assert main([*words, "--master", "m.csv", "--feed", "f_1.csv", "--output", "first"]) == 0
+    assert main([*words, "--master", "m.csv", "--feed", "f_2.csv", "--output", "second"]) == 2
+    capsys.readouterr()
+    assert main([*words, "--master", "first", "--feed", "f_2.csv", "--output", "second"]) == 3
+    assert f"{tmp_path}/f_2.csv: field op is missing (it has id, at)" in capsys.readouterr().err
+
+
 @pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_unknown_field_name(file_format, work):
@@ -276,8 +291,9 @@ def test_unknown_field_name(file_format, work):
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="ID")
     with pytest.raises(
         ConfigError, match=r"op\.code\.field\.ordinal: no input has a field opp; they have id, at, note"
-    ):
+    ) as unknown:
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), op_code_field_ordinal="opp")
+    assert re.search(r"; the newest feed file is .*/f_1\.", str(unknown.value))
     with pytest.raises(DataError, match=r"f_1\..*: field k is missing"):  # the master has it
         both(work, file_format, table(["a"], [1], k=["a"]), table(["a"], [2]), id_field_ordinals="k")
     with pytest.raises(ConfigError, match="field 9 is beyond the 3 fields"):

@@ -25,7 +25,7 @@ import pyarrow as pa
 from mutator.config.settings import OpSpec, OutputSpec, TextSpec
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.errors.parts import MASTER, quoted_value, setting
+from mutator.errors.parts import MASTER, place, quoted_value, setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.envelopes import envelope_of
@@ -157,7 +157,14 @@ def _check_op(op: str, version: SchemaVersion) -> None:
     )
 
 
+def _had_op(survey: Survey, op: str) -> bool:
+    """Return whether the last run into the master had the op code field."""
+    runs = () if survey.state is None else survey.state.feed_settings[-1:]
+    return any(run.settings.get(_OP) in (op, [op]) for run in runs)
+
+
 def check_names(
+    survey: Survey,
     ops: OpSpec,
     defaults: Iterable[str],
     fields: RunFields,
@@ -166,20 +173,25 @@ def check_names(
 ) -> None:
     """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
 
-    Raises DataError that names the newest feed file, for a recorded op code. defaults: names of the fields with one.
-    others: the versions of the master, and of ``output.schema``.
+    Raises DataError that names the newest feed file, for an op code that is recorded or that the run before had.
+    defaults: names of the fields with one. others: the versions of the master, and of ``output.schema``.
     """
     versions = [*others, *feed]
     known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
-    if feed and fields.op is not None and fields.op not in known and ops.recorded:
+    if feed and fields.op is not None and fields.op not in known and (ops.recorded or _had_op(survey, fields.op)):
         _check_op(fields.op, feed[-1])
+    newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
     named = [("id.field.ordinals", name) for name in fields.ids]
     named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
     named += [(_OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
     raise_all(
-        (key, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        (
+            key,
+            f"no input has a field {name}",
+            f"did you mean {near}?" if near else f"they have {', '.join(known)}{newest}",
+        )
         for key, name in named
         for near in (nearest(name, known),)
         if name not in known and not any(in_directory(name, version.path) for version in versions)

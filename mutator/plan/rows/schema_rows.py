@@ -72,7 +72,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     feed = with_deletes_marked(rows.ops, survey, fields, named, feed)
     base = base_version(survey, named, feed, checked)
     check_first_rows(rows.text, survey, fields, (base, *master), feed)
-    check_names(rows.ops, output.defaults, fields, (base, *master), feed)
+    check_names(survey, rows.ops, output.defaults, fields, (base, *master), feed)
     if not (rows.text.names or survey.field_names):  # else ordinals are those of the names
         check_ordinals(rows, fields, (*master, *feed))
     master = named
