@@ -322,6 +322,21 @@ def test_values_in_the_names_of_partitions_are_kept_out(feed, by, shown, expecte
     assert sum(done.partitions.values()) == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "rows", "settings", "by"),
+    [
+        ("ups_2.txt", "a;1;x\nb;2;y\n", CONFIG, "0"),
+        ("ups_2.csv", "id;shop\na;1\nb;2\n", {"id.field.ordinals": "id"}, "shop"),
+        ("ups_2.csv", "id;shop\na;1\nb;2\n", CONFIG, "shop"),
+    ],
+)
+def test_another_delimiter_stops_a_split(feed, name, rows, settings, by):
+    feed.put(name, rows.encode())
+
+    feed.refused(ConfigError, f"{name}: field.delim.regex is ','", "'field.delim.regex=;'", by=by, settings=settings)
+    assert len(feed.split(by, {**settings, "field.delim.regex": ";"}).partitions) == 2
+
+
 def test_fields_that_reports_hide_are_fields_of_the_feed(feed):
     feed.put("ups_2.csv", b"id,shop\na,Cork\n")
     settings = {"id.field.ordinals": "id", "report.fields": "-shpo"}

@@ -38,6 +38,9 @@ from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.headers import check_headers, other_number_of_names
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.mistakes.delimiters import check_delimiters
+from mutator.plan.mistakes.samples import samples_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.encodings import UTF8, has_lost
@@ -204,8 +207,8 @@ def feed_files(
 ) -> tuple[tuple[UnsplitFile, ...], tuple[str, ...]]:
     """Find and probe the files of a feed; return them and the paths with hidden names.
 
-    Raises ConfigError if a file has no such partition field, DataError for two files of one name and for unreadable
-    files.
+    Raises ConfigError if a file has no such partition field, or none has the delimiter; DataError for two files of one
+    name, and for files that cannot be read or have another delimiter than the others.
     """
     found, hidden = feed_entries([absolute(path) for path in feed], config.inputs.control_suffix)
     wanted = [_known_field(config.rows.text, field.source) for field in fields]
@@ -220,6 +223,8 @@ def feed_files(
         probe_file(probing, storage_for(path), entry, inputs.feed_format, named=named) for path, entry in found.items()
     ]
     check_headers(config.rows, sources)
+    survey = Survey(master_path="", state=None, master=(), feed=tuple(sources))
+    check_delimiters(probing, None, samples_of(probing, survey))
     if config.inputs.control_suffix is not None:
         control_files.check(config.inputs.control_suffix, sources)
     names: dict[str, Source] = {}
