@@ -150,11 +150,11 @@ class LocalStorage(Storage):
                 failpoint("storage.linked")
                 _sync_change(os.path.dirname(path))
         except OSError as fault:
-            raise _storage_error(path, fault) from None
+            raise _write_error(path, fault) from None
 
     def link_new(self, source: str, target: str) -> bool:
         """Give a file a second path, which must not exist; False if the file system has no hard links."""
-        with _translated(target, FileExistsError):
+        with _translated(target, FileExistsError, fault_of=_write_error):
             return link_new(source, target)
 
     def sync(self, path: str) -> None:
@@ -168,7 +168,7 @@ class LocalStorage(Storage):
         while not os.path.lexists(above):
             missing.append(above)
             above = os.path.dirname(above)
-        with _translated(path):
+        with _translated(path, fault_of=_write_error):
             for directory in reversed(missing):
                 with contextlib.suppress(FileExistsError):  # another process creates it as well
                     os.mkdir(directory)
@@ -184,7 +184,7 @@ class LocalStorage(Storage):
         try:
             local_directories.make_many(paths)
         except OSError as fault:
-            raise _storage_error(fault.filename or paths[0], fault) from None
+            raise _write_error(fault.filename or paths[0], fault) from None
 
     def sync_all(self, path: str) -> None:
         """Make everything below a directory durable."""
@@ -196,7 +196,7 @@ class LocalStorage(Storage):
         entry = self.stat(path)
         if entry is None:
             return
-        with _translated(path), contextlib.suppress(FileNotFoundError):
+        with _translated(path, fault_of=_write_error), contextlib.suppress(FileNotFoundError):
             if entry.type == "directory":
                 local_directories.remove_tree(path)
             else:
@@ -204,7 +204,7 @@ class LocalStorage(Storage):
 
     def rename_new(self, source: str, target: str) -> None:
         """Move a file or directory to a path that must not exist, in one step, durably. Raises FileExistsError."""
-        with _translated(target, FileExistsError):
+        with _translated(target, FileExistsError, fault_of=_write_error):
             try:
                 rename_noreplace(source, target)
             except OSError as fault:
@@ -243,7 +243,7 @@ class LocalStorage(Storage):
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, which may exist: readers see either the old content or the new."""
-        with _translated(path), _scratch(path) as scratch:
+        with _translated(path, fault_of=_write_error), _scratch(path) as scratch:
             with open(scratch, "xb") as stream:
                 stream.write(content)
                 stream.flush()
@@ -320,16 +320,31 @@ def _entry(path: str, status: os.stat_result) -> Entry:
     return Entry(path, path.rpartition("/")[2], status.st_size, entry_type, status.st_ctime, written=status.st_mtime)
 
 
+def _storage_error(path: str, fault: OSError) -> Exception:
+    return error(_KINDS.get(fault.errno, "storage"), path=path, why=fault.strerror or str(fault))
+
+
+def _write_error(path: str, fault: OSError) -> Exception:
+    """Return the error of a change, which names the directory that refuses it: its entries have temporary names."""
+    if _KINDS.get(fault.errno) == "storage.refused":
+        above = os.path.dirname(path)
+        while above and not os.path.lexists(above):
+            above = os.path.dirname(above)
+        if not os.access(above or ".", os.W_OK | os.X_OK):
+            return error(
+                "storage.refused", path=above or ".", why=f"{fault.strerror}: this directory cannot be changed"
+            )
+    return _storage_error(path, fault)
+
+
 @contextmanager
-def _translated(path: str, *passing: type[OSError]) -> Iterator[None]:
-    """Raise an OSError of the block as a StorageError, except for those that pass."""
+def _translated(
+    path: str, *passing: type[OSError], fault_of: Callable[[str, OSError], Exception] = _storage_error
+) -> Iterator[None]:
+    """Raise an OSError of the block as a StorageError, except for those that pass. fault_of: returns that error."""
     try:
         yield
     except passing:
         raise
     except OSError as fault:
-        raise _storage_error(path, fault) from None
-
-
-def _storage_error(path: str, fault: OSError) -> Exception:
-    return error(_KINDS.get(fault.errno, "storage"), path=path, why=fault.strerror or str(fault))
+        raise fault_of(path, fault) from None

@@ -156,6 +156,22 @@ def test_resolve_follows_links_to_directories_only(disk):
     assert disk.storage.resolve(disk / "link/new") == disk / "real/new"
 
 
+@pytest.mark.parametrize("name", ["file", "new/file"])
+def test_a_directory_that_refuses_changes_is_named(disk, monkeypatch, name):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for call in ("link", "mkdir"):
+        monkeypatch.setattr(local.os, call, refuse)
+    monkeypatch.setattr(local.os, "access", lambda *_: False)
+    change = disk.storage.make_directory if "/" in name else lambda path: disk.write(path, b"x")
+    with pytest.raises(StorageError) as refused:
+        change(disk / name)
+
+    assert refused.value.fields["path"] == disk.root
+    assert "Permission denied: this directory cannot be changed" in str(refused.value)
+
+
 def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
     """FAT and some network file systems cannot link."""
 
