@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli.diff_commands import dataset_at, recorded_in
 from mutator.config import Config
 from mutator.config.audience import PYTHON
+from mutator.errors.display import one_line
 from mutator.errors.exceptions import said_to
 from mutator.errors.parts import plain
 from mutator.frames.scratch import Scratch
@@ -134,7 +135,7 @@ def _compared(
         else:
             new, of_new = _path(at[1], temporary, "new")
             made = compare(config, old, new, merge, tables=(*found, *of_new), **how)
-    texts = tuple(dict.fromkeys(plain(audience(text)) for text in warnings))
+    texts = tuple(dict.fromkeys(one_line(plain(audience(text))) for text in warnings))
     return replace(made, old=before.label, new=", ".join(one.label for one in after), warnings=texts)
 
 

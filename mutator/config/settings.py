@@ -16,6 +16,7 @@ from mutator.config.definitions.files import InputSpec, OutputSpec
 from mutator.config.definitions.rows import KeySpec, OpSpec, OrderSpec, RowSpec, TextSpec
 from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
 from mutator.config.definitions.setting import attribute
+from mutator.errors.display import one_line
 from mutator.errors.parts import plain
 from mutator.rules.shown_fields import ShownFields
 
@@ -49,7 +50,7 @@ class WordingSpec:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return what is strange about the settings, in the words of the audience."""
-        return tuple(plain(self.audience(text)) for text in self.warned)
+        return tuple(one_line(plain(self.audience(text))) for text in self.warned)
 
 
 @dataclass(frozen=True)

@@ -225,8 +225,8 @@ def report_of(
         replaced=_replaced(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
         litter=_paths(plan, litter),
-        notes=_texts(plan, (*plan.notes, *_search_notes(result))),
-        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
+        notes=shown_texts(plan, (*plan.notes, *_search_notes(result))),
+        warnings=shown_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.commit.horizon if plan.shown.order else OUT,
         seconds=times.total,
         steps=times.seconds,
@@ -234,8 +234,9 @@ def report_of(
     )
 
 
-def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(plain(plan.audience(without_secrets(text))) for text in texts)
+def shown_texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return notes or warnings as a report has them, each on one line."""
+    return tuple(one_line(plain(plan.audience(without_secrets(text)))) for text in texts)
 
 
 def _paths(plan: Plan, paths: Iterable[str]) -> tuple[str, ...]:

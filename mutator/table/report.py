@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.errors.display import command, counted, without_secrets
-from mutator.errors.parts import plain
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.merge_warnings import merge_warnings
-from mutator.pipeline.report import members_of
+from mutator.pipeline.report import members_of, shown_texts
 from mutator.pipeline.reports.merge_report import HIDDEN, Changes, MergeReport, Own
 from mutator.pipeline.reports.sections import Fact, said
-from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.changes import changes_of
 from mutator.table.compact import CompactionReport
@@ -118,11 +116,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         replaced=None if partitions is None else shown_directories(plan, partitions),
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
-        notes=_texts(plan, plan.notes),
-        warnings=_texts(plan, [*plan.warnings, *merge_warnings(plan, survey, result)]),
+        notes=shown_texts(plan, plan.notes),
+        warnings=shown_texts(plan, [*plan.warnings, *merge_warnings(plan, survey, result)]),
         seconds=round(applied.seconds, 3),
     )
-
-
-def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(plain(plan.audience(without_secrets(text))) for text in texts)

@@ -174,6 +174,15 @@ def test_a_cure_has_no_op_code_of_rows(code, capsys):
     assert code not in f"{stopped.value} {dict(stopped.value.fields)}"
 
 
+def test_warnings_have_no_control_characters():
+    for name, order in (("m.txt", "z"), ("f_2.txt", "a")):
+        Path(name).write_text("".join(f"{number},5,{order}\x01\n" for number in range(200)))
+    settings = {"key": 0, "order_by": 2, "order_type": "string"}
+    (warning,) = mutator.merge(master="m.txt", feed="f_2.txt", output="out", **settings).warnings
+
+    assert r"order values are a\x01 to a\x01, and" in warning
+
+
 CSV = {"input.format": "csv", "allow.empty.master": True}
 
 
