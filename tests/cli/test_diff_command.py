@@ -34,6 +34,13 @@ def test_datasets_need_no_op_code_that_the_configuration_of_their_runs_names(cap
     assert counts(capsys, "old", "--feed", "feed_2.csv")["removed"] == 1
 
 
+def test_a_field_with_op_codes_in_one_dataset_is_a_field_of_its_records(capsys):
+    Path("new/m.csv").write_text("id,price,at,op\na,2,2,U\nb,1,1,D\n")
+
+    assert main(["diff", "old", "new", "--key", "id"]) == 0
+    assert "op is a field of new alone" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", [("none", "new"), ("old", "none"), ("none", "--feed", "feed_2.csv")])
 def test_a_dataset_that_does_not_exist_is_named_first(words, capsys):
     assert main(["diff", *words]) == 2

@@ -198,7 +198,7 @@ def _difference(
     same = not feed and before is not None and equal.issuperset(_contents(before).values())
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
-    survey = survey_inputs(config, old, feed, tables, Known(after))
+    survey = replace(survey_inputs(config, old, feed, tables, Known(after)), compares=True)
     if not (survey.master or survey.feed or survey.state):
         return Diff(old, new, {})
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)

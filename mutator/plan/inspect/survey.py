@@ -65,6 +65,7 @@ class Survey:
     field_names: tuple[str, ...] = ()  # of a feed row in order, where the manifest of escaped text has them
     partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     names: Mapping[str, str] = field(default_factory=dict)  # by aliases of Avro: other names of fields -> the result's
+    compares: bool = False  # the feed is another dataset, whose rows have no op codes
     versioned: bool = False  # the master is a versioned table, whose files stay as they are
 
     @property

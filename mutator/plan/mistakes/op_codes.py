@@ -52,7 +52,7 @@ def check_op_codes(ops: OpSpec, samples: Sequence[Sample]) -> None:
 
 def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec, survey: Survey) -> None:
     """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read."""
-    if ops.field is not None or operation.full or output.schema is not None:
+    if ops.field is not None or operation.full or output.schema is not None or survey.compares:
         return
     known = _fields_of_master(survey)
     expected = {*known, *output.removed_fields, *output.defaults}
