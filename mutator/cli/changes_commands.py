@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mutator.cli.command import Answer, Command, CommandReport, CommandRows, option
 from mutator.cli.table_output_commands import FILE, FORMAT, rows_answer
 from mutator.errors import error
+from mutator.errors.display import command
 from mutator.storage import located_to_write, storage_for
 
 if TYPE_CHECKING:
@@ -32,9 +33,14 @@ def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[FileEntry
     """Return the directories that have changed rows, and the files in them."""
     from mutator.pipeline.kept_changes import changes_at
     from mutator.workflow.directory.changed_rows import changes_between
+    from mutator.workflow.directory.results import is_table
     from mutator.workflow.directory.verification import is_base
 
-    if is_base(located_to_write(arguments.place)[1]):
+    _, path = located_to_write(arguments.place)
+    if is_table(path):
+        cure = command("table", "changes", path, "--from", "VERSION")
+        raise error("usage", what=f"{path} is a versioned table: read its changed rows with: {cure}")
+    if is_base(path):
         return changes_between(arguments.place, arguments.start, arguments.end)
     if (arguments.start, arguments.end) != (None, None):
         raise error("usage", what="--from and --to are for a base, which has versions: leave them out")

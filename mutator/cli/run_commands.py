@@ -125,6 +125,7 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.verify import repair_dataset, verify
+    from mutator.workflow.directory.results import is_table
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
     storage, path = located_to_write(arguments.directory)
@@ -132,9 +133,10 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         raise error("path.missing", path=path, what="directory")
     whole_base = is_base(path)
     table = table_in(path)
-    if table is not None:
-        cure = command("table", "verify", table)
-        raise error("usage", what=f"the target of this base is a table: verify it with: {cure}")
+    if table is not None or is_table(path):
+        cure = command("table", "verify", *(["--repair"] if arguments.repair else []), table or path)
+        what = f"{path} is a versioned table" if table is None else "the target of this base is a table"
+        raise error("usage", what=f"{what}: verify it with: {cure}")
     repaired: dict[str, list[str]] = {}
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)

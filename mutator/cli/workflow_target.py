@@ -46,7 +46,7 @@ def table_in(path: str) -> str | None:
     """Return the path of the table that is the target of a base; None for another directory."""
     from mutator.errors import suppressed
 
-    with suppressed("base.none", "path.missing", "base.place"):
+    with suppressed("base.none", "path.missing", "path.table", "base.place"):
         return table_of(path)
     return None
 

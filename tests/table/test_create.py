@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -177,6 +178,14 @@ def test_messages_on_a_dataset_in_place_of_a_table_say_what_works(tmp_path, monk
     assert main(["table", "create", "NEW", "--from", "my master"]) == 0
     assert main(["table", "create", "NEW", *key]) == 5
     assert f"merge into the table with: mutator table apply {tmp_path}/NEW --feed" in capsys.readouterr().err
+    for words, cure in (
+        (["verify", "NEW"], "verify"),
+        (["verify", "NEW", "--repair"], "verify --repair"),
+        (["changes", "NEW"], "changes"),
+        (["workflow", "status", "NEW"], "export"),
+    ):
+        assert main(words) == 2
+        assert re.search(rf"with: mutator table {cure} (\S*/)?NEW", capsys.readouterr().err), words
     assert main(["table", "scan", "none"]) == 2
     assert f"or make one with: mutator table create {tmp_path}/none" in capsys.readouterr().err
 

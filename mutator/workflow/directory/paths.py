@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from mutator.dataset import manifest
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
@@ -137,7 +138,7 @@ def open_base(given: str) -> Base:
     base = Base(path, given.rstrip("/") or given)
     entries = [entry for name in (*DIRECTORIES, FAILED) if (entry := storage.stat(base.at(name))) is not None]
     if not any(entry.name in ("master", "incr") for entry in entries):
-        raise error("base.none", path=given)
+        raise error("path.table" if storage.stat(base.at(manifest.TABLE)) is not None else "base.none", path=given)
     for entry in entries:
         if entry.type != "directory":
             raise error("base.place", path=base.shown(entry.path), what=entry.type)
