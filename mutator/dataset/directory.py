@@ -72,12 +72,13 @@ def not_a_table(path: str) -> str:
         return "it is a file; name the directory of a table"
     entries = [entry for entry in entries_of(path) if not entry.name.startswith(".")]
     if not entries:
-        return f"check the path, or make one with: mutator table create {word(place(path))}"
+        return f"check the path, or make one with: mutator table create {word(place(path))} (in Python: Table.create)"
     if storage.stat(posixpath.join(path, _LOG)) is not None or any(entry.name == "incr" for entry in entries):
         return f"it is the base of a workflow: merge feed files with: mutator workflow run {word(place(path))}"
     return (
         f"it has other files: take a master over into a new table with: mutator table create NEW --dataset "
-        f"{word(place(path))}, or go on merging into it with mutator run"
+        f"{word(place(path))} (in Python: Table.create with dataset), or go on merging into it with mutator run (in "
+        "Python: mutator.merge)"
     )
 
 
@@ -85,11 +86,12 @@ def in_place_of_a_table(path: str) -> str:
     """Return the cure where something is at the path of a new table."""
     if storage_for(path).stat(posixpath.join(path, manifest.TABLE)) is not None:
         return (
-            f"name a new directory, or merge into the table with: mutator table apply {word(place(path))} --feed FEED"
+            f"name a new directory, or merge into the table with: mutator table apply {word(place(path))} --feed FEED "
+            "(in Python: Table.apply)"
         )
     return (
         "name a new directory; if this one is a master, its records are taken over with: mutator table create NEW "
-        f"--dataset {word(place(path))}"
+        f"--dataset {word(place(path))} (in Python: Table.create with dataset)"
     )
 
 

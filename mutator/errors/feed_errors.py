@@ -9,14 +9,15 @@ CHANGES: dict[int, dict[str, str]] = {
         ),
         "changes.none": (
             "{path}: has no changed rows, because its run did not write them. Set {changes=true}, or give mutator run "
-            "--changes DIR, for the next one; two datasets are compared by: mutator diff OLD NEW"
+            "--changes DIR, for the next one; two datasets are compared by: mutator diff OLD NEW (in Python: "
+            "mutator.diff)"
         ),
         "changes.version": (
             "{path}: version {version} does not exist, so no changes up to it or after it do; the newest is {newest}"
         ),
         "changes.gap": (
             "{path}: version {version} has no changed rows ({why}); begin after it with --from {version}, or compare "
-            "the versions: mutator diff {word {path}@{before}} {word {path}@{version}}"
+            "the versions: mutator diff {word {path}@{before}} {word {path}@{version}} (in Python: mutator.diff)"
         ),
     },
     4: {  # storage

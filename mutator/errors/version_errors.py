@@ -6,7 +6,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.inside": "{path}: is within the table {table}, where only that table has files; name another path",
         "path.table": (
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
-            "table export {word {path}} DIR"
+            "table export {word {path}} DIR (in Python: Table.export)"
         ),
         "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
@@ -31,12 +31,12 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.bookmark.unknown": (
             "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {word {path}} "
-            "{word {name}} --version V"
+            "{word {name}} --version V (in Python: Table.bookmark)"
         ),
         "table.bookmark.gone": (
             "{path}: the changes after version {version}, up to which the reader of bookmark {name} has read, were "
             "cleaned; set the bookmark to the newest version with: mutator table bookmark {word {path}} "
-            "{word {name}}, and then read all rows of the version that it prints"
+            "{word {name}} (in Python: Table.bookmark), and then read all rows of the version that it prints"
         ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.version.gone": (
@@ -101,12 +101,12 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.overwrite.tombstones": (
             "{path}: this key index is damaged, and its file has deletes of partitions that are not replaced; make it "
-            "again with: mutator table verify --repair"
+            "again with: mutator table verify --repair {word {table}} (in Python: Table.verify with repair)"
         ),
         "table.keys": ("{path}: its key index cannot be written, because {why}; create the table with more buckets"),
         "table.counts": (
             "{path}: the rows of version {version} are not as many as its log entry says; find the damaged file with: "
-            "mutator table verify"
+            "mutator table verify {word {path}} (in Python: Table.verify)"
         ),
         "table.log.damaged": (
             "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
@@ -132,10 +132,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.log.newer": (
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
-        "table.file": (
-            "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
-            "index, run: mutator table verify --repair"
-        ),
+        "table.file": ("{path}: this file of the table is damaged ({why}); {cure}"),
         "table.outrun": (
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "
             "date and was removed; run again, or let fewer writers work at the same time"
@@ -158,8 +155,8 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.bookmark.damaged": (
             "{path}: this bookmark cannot be read; set it again with: mutator table bookmark {word {table}} "
-            "{word {name}}, or if its reader is no longer used, remove it with: mutator table bookmark {word {table}} "
-            "{word {name}} --remove"
+            "{word {name}} (in Python: Table.bookmark), or if its reader is no longer used, remove it with: mutator "
+            "table bookmark {word {table}} {word {name}} --remove (in Python: Table.remove_bookmark)"
         ),
         "table.bookmark.moved": (
             "{path}: bookmark {name} was at version {before} when this reader began, and {place}, so it was left as it "

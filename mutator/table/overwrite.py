@@ -167,7 +167,9 @@ class _Lost:
                 self._extents[file.path] = own
                 continue
             if sum(_live(masks, one) for one in own) < sum(_live(masks, one) for one in _extents(file)):
-                raise error("table.overwrite.tombstones", path=f"{snapshot.table}/{file.keys.path}")
+                raise error(
+                    "table.overwrite.tombstones", path=f"{snapshot.table}/{file.keys.path}", table=snapshot.table
+                )
             self._tombstones += own
         self.tombstone_files = list(dict.fromkeys(one.file.path for one in self._tombstones))
         self.records = sum(_live(masks, one) for own in self._extents.values() for one in own)

@@ -11,7 +11,7 @@ import pytest
 from mutator import errors
 from mutator.errors import MutatorError, error, exceptions
 from mutator.errors.display import printable
-from mutator.errors.parts import QUOTES, SETTING, setting
+from mutator.errors.parts import QUOTES, SETTING, plain, setting
 from tests.support.package_source import nodes, of_the_source
 
 
@@ -69,6 +69,15 @@ def test_commands_are_ready_for_a_shell():
 
     assert wrong == []
     assert seen > 5
+
+
+def test_commands_of_tables_have_their_calls_in_python():
+    commands = re.compile(r"mutator (?:table|diff) [^;,.]*")
+    texts = [exceptions.CATALOGUE[kind][1] for kind in exceptions.CATALOGUE]
+    found = [command for text in texts for command in commands.findall(plain(text))]
+
+    assert len(found) > 5
+    assert [command for command in found if "(in Python: " not in command and "…" not in command] == []
 
 
 def test_each_family_has_one_exit_code():

@@ -116,11 +116,13 @@ def test_the_cure_of_a_damaged_key_index_is_of_no_other_file(
         path.unlink()
     table = Table(table.path)
     (tmp_path / "feed.csv").write_text("id,at,op,part,note\n1,6,U,p1,z\n")
-    end = "run: mutator table verify --repair"
+    end = "; restore it from a copy of the table"
     if what == "keys":
-        end += (
-            "; without it, the keys of the rows to be replaced are not known: if its data file is damaged, too, "
-            "replace these rows, without remembering which were deleted, with: "
+        end = (
+            f"; it is a key index; make it again with: mutator table verify --repair {table.path} (in Python: "
+            "Table.verify with repair); without it, the "
+            "keys of the rows to be replaced are not known: if its data file is damaged, too, replace these rows, "
+            "without remembering which were deleted, with: "
         )
     flags = ["--replace-damaged", "-D replace.damaged=true", "replace_damaged=True"] if what == "keys" else [""] * 3
 

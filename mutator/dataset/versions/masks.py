@@ -19,7 +19,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import read_masks
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.packs import content_of, damaged
+from mutator.dataset.versions.packs import RESTORE, content_of, damaged
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
@@ -183,7 +183,7 @@ def _masks_of_base(table: str, name: str) -> _OfFiles:
     log = TableLog(table)
     found = _of_checkpoint(log, name)
     if found is None:
-        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
+        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged", cure=RESTORE)
     return found[1]
 
 

@@ -17,7 +17,7 @@ from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_
 from mutator.dataset.versions.log import Hint, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
-from mutator.dataset.versions.packs import bytes_apart, packed, stays_from
+from mutator.dataset.versions.packs import RESTORE, bytes_apart, packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
@@ -273,7 +273,7 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
     # it; else the checkpoints before it and the log have all that it had.
     base = open_snapshot(table).state.cleaning.left.bases.get(number)
     if base is not None and owner_of_base(base) == owner_of_base(name):
-        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
+        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged", cure=RESTORE)
     snapshot = None if base is None else base_of(log, table, base)
     if snapshot is None:
         snapshot = forward(log, _from_listed(log, table, number - 1), number)

@@ -22,9 +22,10 @@ from mutator.dataset.file_entry import KEYS, FileEntry, is_packed
 from mutator.dataset.versions.checkpoint import CONTENTS, STORED
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error, suppressed
-from mutator.errors.parts import OTHER_CURE
+from mutator.errors.parts import OTHER_CURE, place, word
 from mutator.storage import read_file
 
+RESTORE = "restore it from a copy of the table"
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
 _READ_AGAIN = 16  # packs that ``unpacked`` has in memory
 _KEPT = 64 << 20  # bytes of packs that stay in memory: a small one is read by every apply
@@ -224,7 +225,13 @@ def content_of(table: str, stored: FileEntry) -> bytes:
 
 def damaged(table: str, stored: FileEntry, why: object) -> MutatorError:
     """Return the error of a file of a table that is lost or damaged."""
-    fault = error("table.file", path=posixpath.join(table, stored.path), why=why)
-    if stored.path.endswith(KEYS):
+    is_index = stored.path.endswith(KEYS)
+    again = (
+        f"it is a key index; make it again with: mutator table verify --repair {word(place(table))} (in Python: "
+        "Table.verify with repair)"
+    )
+    cure = again if is_index else RESTORE
+    fault = error("table.file", path=posixpath.join(table, stored.path), why=why, cure=cure)
+    if is_index:
         fault.message += OTHER_CURE  # of an overwrite
     return fault
