@@ -21,11 +21,11 @@ from mutator.errors.version_errors import VERSIONS
 from mutator.errors.workflow_errors import WORKFLOWS
 
 Item = TypeVar("Item")
-NOTE = "(error {} of mutator)"
+_NOTE = "(error {} of mutator)"
 _PACKED = "(as JSON: {})"
 _WHOLE = re.compile(r"^[ \t]*\(error [\w.]+ of mutator\)\n[ \t]*\(as JSON: (.*)\)$", re.MULTILINE)
 _LAST_LINE = re.compile(
-    r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
+    r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(_NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
 _LINES = ("rows", "faults")  # fields that have several lines
 SET_ASIDE_CODE = 6  # exit code of a run that committed, and set feed files aside
@@ -33,7 +33,7 @@ BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at wo
 
 
 class MutatorError(Exception):
-    """A fault with a message for the user and an exit code for the shell."""
+    """A fault with a message for the user, an exit code for the shell, and a kind of the catalogue for programs."""
 
     exit_code = 70
     kind = "bug"
@@ -170,16 +170,19 @@ def rebuilt(kind: str, message: str, fields: Mapping[str, str] | None = None) ->
     """Return the error that had this text, on the other side of a pickle. fields: as in ``MutatorError``."""
     made = CATALOGUE[kind][0](message, fields)
     made.kind = kind
-    made.add_note(NOTE.format(kind))  # a traceback is all that comes back from a task that failed
     return made
 
 
 @contextmanager
 def packed() -> Iterator[None]:
-    """Let a traceback have all of an error that is raised within the ``with`` block, for ``from_traceback``."""
+    """Let a traceback have all of an error that is raised within the ``with`` block, for ``from_traceback``.
+
+    A traceback is all that comes back from a task of Spark that failed. No other traceback has this text.
+    """
     try:
         yield
     except MutatorError as fault:
+        fault.add_note(_NOTE.format(fault.kind))
         fields = {name: without_secrets(text) for name, text in fault.fields.items()}
         fault.add_note(_PACKED.format(json.dumps([fault.kind, fault.message, fields])))
         raise

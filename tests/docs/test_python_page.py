@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import mutator
+from mutator.errors.exceptions import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "python.md"
@@ -51,6 +52,14 @@ def test_the_page_lists_the_members_of_a_table():
     assert set(public) <= named
 
 
+def test_the_page_lists_the_kinds_of_errors():
+    text = PAGE.read_text().split("## Errors\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (.*) \|$", text, re.MULTILINE)
+    found = {kind: (name, int(code)) for name, code, kinds in rows for kind in re.findall(r"`(.+?)`", kinds)}
+    expected = {kind: (family.__name__, family.exit_code) for kind, (family, _) in CATALOGUE.items()}
+    assert found == expected, "run `make reference`"
+
+
 PROGRAM = """
 from collections.abc import Mapping
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
@@ -60,7 +69,7 @@ def counts(path: str) -> Mapping[str, int]:
     try:
         report: mutator.Report = mutator.merge(master=path, feed=[path], key=["id"], order_by="ts", header=True)
     except mutator.ConfigError as fault:
-        raise SystemExit(fault.exit_code) from None
+        raise SystemExit(fault.exit_code if fault.kind == "usage" else 1) from None
     result: mutator.Dataset = report.result
     for side, rows in report.rejects.items():
         print(side, [row["reason"] for row in rows], len(result), result.files)

@@ -97,6 +97,11 @@ def test_no_message_has_control_characters():
     assert printable("é ü\n") == "é ü\n"
 
 
+def test_a_traceback_ends_with_the_message():
+    fault = error("output.exists", path="out")
+    assert traceback.format_exception(fault)[-1] == f"mutator.errors.exceptions.StateError: {fault}\n"
+
+
 def test_a_traceback_has_all_of_a_packed_error():
     with pytest.raises(MutatorError) as found, exceptions.packed():
         raise error("damaged", path=f"s3://me:{'secret'[::-1]}@host/a", why=f"row 'x' of {setting('sync.mode=full')}")

@@ -131,7 +131,7 @@ def test_the_cure_of_a_damaged_key_index_is_of_no_other_file(
     ):
         assert main(["table", *words, table.path, "--feed", str(tmp_path / "feed.csv")]) == 5
         assert capsys.readouterr().err.endswith(f"{end}{flag}\n")
-    with pytest.raises(StateError, match=rf"{re.escape(end + flags[-1])}\n"):
+    with pytest.raises(StateError, match=rf"{re.escape(end + flags[-1])}$"):
         table.insert_overwrite(feed(*NEW))
 
 

@@ -29,6 +29,7 @@ from mutator.engine.spark.jvm_log import spark_faults
 from mutator.engine.spark.spark_runner import SparkRunner, attempt
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted
+from mutator.errors.exceptions import packed
 from mutator.frames.file_rows import read_range
 from mutator.rules.partition_paths import values_of
 
@@ -63,7 +64,8 @@ def _mapped(frame: DataFrame, function: Callable[[Batches], Batches], schema: An
 def _worked(schema: Any, work: Callable[[Batches, int, int], Any], batches: Batches) -> Batches:
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    found = work(_cast(schema, batches), number, attempt())
+    with packed():
+        found = work(_cast(schema, batches), number, attempt())
     yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(found)]}, pa.schema([("result", pa.binary())]))
 
 
@@ -73,9 +75,10 @@ def _cast(schema: Any, batches: Batches) -> Batches:
 
 
 def _read(read: Callable[[Any], Batches], batches: Batches) -> Batches:
-    for batch in batches:
-        for file_range in batch.column(0).to_pylist():
-            yield from read(pickle.loads(file_range))
+    with packed():
+        for batch in batches:
+            for file_range in batch.column(0).to_pylist():
+                yield from read(pickle.loads(file_range))
 
 
 class MetastoreTable:

@@ -15,7 +15,6 @@ def raise_all(faults: Iterable[Fault]) -> None:
     >>> raise_all([("null.order", "has no meaning for delimited text", "leave it out")])
     Traceback (most recent call last):
     mutator.errors.exceptions.ConfigError: null.order: has no meaning for delimited text; leave it out
-    (error width of mutator)
     """
     found = list(dict.fromkeys(faults))
     if len(found) == 1:
