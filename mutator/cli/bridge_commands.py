@@ -136,7 +136,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             each_on(runner),
             engine=arguments.engine,
         )
-    yield CommandReport(report.json() if arguments.json else report.text(), report.merged.warnings)
+    yield CommandReport(options.shown(report, arguments), report.merged.warnings)
 
 
 _STOPPED = "the table has either its old rows or its new ones; the next run finds out which"

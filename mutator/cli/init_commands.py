@@ -63,12 +63,12 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         path = None if printed else arguments.output
         yield CommandReport(_json(proposal, found.inputs, trial, path, merge), warnings, code)
     elif printed:
-        stopped = () if not code else (f"not ready to run: {_obstacle(proposal)}", *_trial_lines(trial))
+        stopped = () if not code else (f"not ready to run: {_obstacle(proposal)}", *_trial_lines(trial, arguments))
         yield Answer(text.removesuffix("\n"), (*warnings, *stopped), code)
     else:
         questions = [f"  {number}. {in_words(text)}" for number, text in enumerate(proposal.questions, 1)]
         lines = [*found.inputs, *(f"note    {in_words(note)}" for note in proposal.notes), "", *listing(proposal), ""]
-        lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
+        lines += [*_trial_lines(trial, arguments), "", *(["please decide", *questions, ""] if questions else [])]
         following = "decide the questions above, then" if questions else "next"
         following = f"not ready to run: {_obstacle(proposal)}, then" if code else following
         again = "a run merges once; for feed files that keep arriving, make a workflow: mutator workflow --help"
@@ -155,7 +155,7 @@ def _trial(proposal: Proposal, text: str, master: str, feed: Sequence[str], outp
     return try_out(parse(settings_in(text), NAME), master, feed, output)
 
 
-def _trial_lines(trial: Trial | None) -> list[str]:
+def _trial_lines(trial: Trial | None, arguments: argparse.Namespace) -> list[str]:
     if trial is None:
         return ["no dry run: a decision is missing"]
     if trial.fault is not None:
@@ -163,7 +163,7 @@ def _trial_lines(trial: Trial | None) -> list[str]:
     if trial.report is None:
         size = counted(trial.bytes, "byte")
         return [f"no dry run: the inputs have {size}; mutator run --dry-run counts what would become of them"]
-    _, _, counts = trial.report.text().partition("\n\n")
+    _, _, counts = options.text_of(trial.report, arguments).partition("\n\n")
     lines = ["dry run", *counts.split("\n")]
     if trial.examples:
         lines += ["", "some rows of the feed", *(line for one in trial.examples for line in _example_lines(one))]

@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mutator.cli.command import Option, option
 from mutator.cli.config_file import NAME, NONE, place
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mutator.config.reader import Recorded
     from mutator.engine.receipts import Receipts
     from mutator.engine.runner import Runner, Watch
+    from mutator.pipeline.reports.printed import PrintedReport
     from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
     from mutator.plan.runner_choice import RunnerChoice
@@ -236,6 +237,11 @@ def _watching() -> AbstractContextManager[Watch]:
     return show_progress()
 
 
-def shown(report: Any, arguments: argparse.Namespace) -> str:
-    """Return a report as JSON or as text, as the user asked for. report: anything with ``json()`` and ``text()``."""
-    return str(report.json() if arguments.json else report.text())
+def shown(report: PrintedReport, arguments: argparse.Namespace) -> str:
+    """Return a report as JSON or as text, as the user asked for."""
+    return report.json() if arguments.json else text_of(report, arguments)
+
+
+def text_of(report: PrintedReport, arguments: argparse.Namespace) -> str:
+    """Return a report as text, with all lines if the user asked for them."""
+    return report.text(verbose=arguments.verbose > 0)

@@ -149,4 +149,4 @@ def version_line() -> str:
 
 
 _QUIET = "print errors only: no warnings, no progress, and no report unless it is --json"
-_VERBOSE = "print each step on stderr, with its time; -vv adds the Python traceback of an error"
+_VERBOSE = "print each step on stderr, with its time, and the whole report; -vv adds the Python traceback of an error"

@@ -150,7 +150,9 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             if whole_base
             else verify(runner, arguments.directory)
         )
-    text = json.dumps({**found.members(), **repaired}, indent=1) if arguments.json else found.text()
+    text = (
+        json.dumps({**found.members(), **repaired}, indent=1) if arguments.json else options.text_of(found, arguments)
+    )
     yield CommandReport(text, code=3 if found.problems else 0)
 
 

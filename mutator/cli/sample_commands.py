@@ -64,7 +64,7 @@ def _demo(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         }
         yield CommandReport(json.dumps(members, indent=1), report.warnings)
     else:
-        yield CommandReport(f"{report.text()}\n\n{_text(records)}", report.warnings)
+        yield CommandReport(f"{options.text_of(report, arguments)}\n\n{_text(records)}", report.warnings)
         yield CommandReport(f"\nNext: cd {directory}, where the commands of the README work, too.")
 
 

@@ -93,7 +93,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     snapshot = Table(arguments.table).at(arguments.version_number)
     with reading(snapshot), said_to(Audience({"partition.columns": "--partition-columns"}).writers):
         report = export(snapshot, config_of_snapshot(snapshot), arguments.directory, opened, columns)
-    yield CommandReport(report.json() if arguments.json else report.text())
+    yield CommandReport(options.shown(report, arguments))
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
@@ -104,7 +104,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     storage, path = located(arguments.table)
     opened = table_runner(arguments.runner, arguments)
     found = verify_table(storage.resolve(path), config_of_snapshot, opened, repair=arguments.repair)
-    yield CommandReport(found.json() if arguments.json else found.text(), code=3 if found.problems else 0)
+    yield CommandReport(options.shown(found, arguments), code=3 if found.problems else 0)
 
 
 def table_runner(wanted: str | None, arguments: argparse.Namespace) -> OpenRunner:

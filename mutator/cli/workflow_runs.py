@@ -161,7 +161,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 signal = outcome.stopped if left != 0 else None  # else all runs are done
                 code = max(code, outcome.exit_code)  # of a watch, that of all its runs
                 tell(arguments, f"claimed {counted(len(outcome.claimed), 'feed file')}")
-                text = outcome.json_line() if arguments.json else outcome.text()
+                text = outcome.json_line() if arguments.json else options.text_of(outcome, arguments)
                 yield report_of(outcome, text, files, signal, code)
                 if outcome.stopped:
                     return  # a signal came too late to stop this run
@@ -170,7 +170,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 continue
             upkeep = upkeep or _upkeep_of(target)
             for compacted in _pause(upkeep, outcome, interval) if left != 0 else ():
-                text = compacted.json_line() if arguments.json else compacted.text()
+                text = compacted.json_line() if arguments.json else options.text_of(compacted, arguments)
                 yield report_of(compacted, text, signal=compacted.stopped)
                 if compacted.stopped:
                     return

@@ -100,6 +100,7 @@ class Report(MergeReport):
             ],
             plan=[(name, value) for name, value, is_shown in plan if is_shown],
             plan_lines=self._plan_lines(),
+            overwrite_lines=self._overwrite_lines(),
             lists=(
                 ("skipped, consumed before", "Feed files that an earlier run had merged", self.consumed),
                 ("ignored, hidden or unfinished", HIDDEN, self.ignored),
@@ -119,12 +120,14 @@ class Report(MergeReport):
             buckets = "buckets by partition"
         shape = f"{self.engine} engine, {self.join} join, {buckets}, {counted(self.tasks, 'read task')}"
         lines = [f"  plan   {shape}: {self.reason}"]
-        lines += [f"  runner {self.runner}"] if self.runner is not None else []
+        return [*lines, *([f"  runner {self.runner}"] if self.runner is not None else [])]
+
+    def _overwrite_lines(self) -> list[str]:
         if self.operation == "apply":
-            return lines
+            return []
         whole = "the whole master is replaced"
         what = whole if self.replaced is None else f"{counted(len(self.replaced), 'partition')} replaced"
-        return [*lines, f"  write  {self.operation}: {what}"]
+        return [f"  write  {self.operation}: {what}"]
 
     def _changes(self) -> Changes:
         """Return samples of the changed rows, for a page."""

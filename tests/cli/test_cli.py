@@ -76,11 +76,11 @@ def test_run_gives_the_published_result(place, capsys):
 
 @pytest.mark.rest
 def test_a_borrowed_session_is_not_stopped(sc, place, capsys):
-    assert run(place / "out") == 0
+    assert run(place / "out", "-v") == 0
 
     assert rows(place / "out") == merged_sample()
     printed = capsys.readouterr().out
-    assert "runner spark: a Spark session is running in this process" in printed
+    assert "  runner spark: a Spark session is running in this process" in printed
     assert sc.parallelize([1, 2], 2).sum() == 3
     text = " ".join(printed.split())
     for words in ("inserted 30", "updated 66", "deleted 30", "superseded 4", "output rows 1,000", "tombstones 30"):
@@ -264,7 +264,7 @@ def test_report_names_engine_and_join_with_the_reason(place, capsys, more, engin
     assert (report["engine"], report["join"]) == (engine, join)
     assert why in report["reason"]
 
-    assert run("out", *more) == 0
+    assert run("out", "-v", *more) == 0
     buckets = "no" if join == "broadcast" else 2
     assert f"plan   {engine} engine, {join} join, {buckets} buckets, " in (printed := capsys.readouterr().out)
     assert report["reason"] in printed

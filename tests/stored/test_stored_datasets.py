@@ -177,7 +177,7 @@ def test_the_next_run_gives_the_stored_result(case, copied):
 
     assert contents(Path("next")) == contents(case / "next")
     assert normal(json.loads(report.json())) == normal(json.loads((case / "next.json").read_bytes()))
-    assert normal_text(report.text()) == normal_text((case / "next.txt").read_text().rstrip("\n"))
+    assert normal_text(report.text(verbose=True)) == normal_text((case / "next.txt").read_text().rstrip("\n"))
     assert local_engine.verify("next").problems == ()
 
 

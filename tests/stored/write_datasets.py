@@ -274,7 +274,7 @@ def merge(master: str, feed: str, output: str, report: str, **more: str) -> None
     """Run twice from the same state, to get a report as JSON and one as text."""
     words = ["run", "--config", "config.properties", "--master", master, "--feed", feed, "--output", output]
     words += [word for key, value in more.items() for word in ("-D", f"{key}={value}")]
-    Path(f"{report}.txt").write_text(mutator(*words))
+    Path(f"{report}.txt").write_text(mutator("-v", *words))
     shutil.rmtree(output)
     Path(f"{report}.json").write_text(mutator(*words, "--json"))
 

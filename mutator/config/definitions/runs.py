@@ -229,7 +229,7 @@ class EffortSpec:
         one_of("auto", "local", "spark"),
         "auto",
         "run the tasks in processes of this machine (`local`) or on `spark`; `auto` selects `local` where "
-        "no Spark master is configured and little is read; the report says which, and why",
+        "no Spark master is configured and little is read; the report of `-v` says which, and why",
         option="--runner",
     )
     num_reducer: int | None = defined(

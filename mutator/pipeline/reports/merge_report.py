@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -76,10 +77,11 @@ class Own(NamedTuple):
     result: str  # its name on a page
     facts: Sequence[Fact]  # what was merged
     plan: Sequence[Fact]  # how it was merged, on a page
-    plan_lines: Sequence[str]  # the same on a terminal
+    plan_lines: Sequence[str]  # the same on a terminal with --verbose
     lists: Sequence[tuple[str, str, Sequence[str]]]  # of files: what they are, on a terminal and on a page
     done: str  # what was written, for the last line
     changes: Callable[[], Changes]  # for a page
+    overwrite_lines: Sequence[str] = ()  # what an overwrite replaces, on a terminal
     changes_lines: Sequence[str] = ()  # where all of them are
     expired: Sequence[str] = ()  # tombstones
     replaced: Sequence[str] = ()  # by an overwrite
@@ -176,8 +178,8 @@ def _plan(report: MergeReport, own: Own) -> ReportSection:
         *([Texts(notes, "Notes")] if notes else []),
         *(Texts(cut(paths, MOST_TEXTS, "path"), heading, "mono") for _, heading, paths in own.lists if paths),
     ]
-    lines = [*own.plan_lines, *(f"  note   {note}" for note in report.notes)]
-    return ReportSection("Plan", blocks, lines, "plan", rank=2)
+    lines = [*own.overwrite_lines, *(f"  note   {note}" for note in report.notes)]
+    return ReportSection("Plan", blocks, lines, "plan", rank=2, all_lines=[*own.plan_lines, *lines])
 
 
 def _warnings(report: MergeReport) -> ReportSection:
@@ -190,14 +192,16 @@ def _outcomes(report: MergeReport, result: str) -> ReportSection:
     """Return the section with the counts of all outcomes: in two columns, and as a picture."""
     n = report.counts
     feed, master, output = feed_sum(n), master_sum(n), output_sum(n)
-    left, right = (
-        [(one.name, one.rows), *((f"  {part.name}", part.rows) for part in one.parts)] for one in (feed, master)
-    )
-    right += [("output rows", output.rows), ("tombstones", n["tombstones out"])]
-    lines = [""]
-    for number in range(max(len(left), len(right))):
-        pairs = [column[number] for column in (left, right) if number < len(column)]
-        lines.append("    ".join(f"{name:<24}{count:>12,}" for name, count in pairs))
+
+    def lines(*, verbose: bool) -> list[str]:
+        left, right = (
+            [(one.name, one.rows), *((f"  {part.name}", part.rows) for part in (one.parts if verbose else one.some))]
+            for one in (feed, master)
+        )
+        right += [(output.name, output.rows)]
+        right += [("tombstones", n["tombstones out"])] if verbose or n["tombstones out"] else []
+        cells = ([f"{name:<24}{count:>12,}" for name, count in column] for column in (left, right))
+        return ["", *(f"{one:<36}    {other}".rstrip() for one, other in zip_longest(*cells, fillvalue="")), ""]
 
     def sums() -> Any:
         from mutator.pipeline.reports.pictures import flow_of  # for a page alone
@@ -212,7 +216,8 @@ def _outcomes(report: MergeReport, result: str) -> ReportSection:
             ignored=n.get("feed ignored", 0) + n.get("master ignored", 0),
         )
 
-    return ReportSection("Outcomes", [Drawn("outcomes", sums)], [*lines, ""], "outcomes")
+    blocks = [Drawn("outcomes", sums)]
+    return ReportSection("Outcomes", blocks, lines(verbose=False), "outcomes", all_lines=lines(verbose=True))
 
 
 def _feed_files(report: MergeReport) -> ReportSection:

@@ -19,9 +19,9 @@ class PrintedReport(ABC):
     def sections(self) -> Iterable[ReportSection]:
         """Return the sections, in the order of the text."""
 
-    def text(self) -> str:
-        """Return the report as lines for a terminal."""
-        return text_of(line for section in self.sections() for line in section.text_lines())
+    def text(self, *, verbose: bool = False) -> str:
+        """Return the report as lines for a terminal. verbose: also the plan of a merge, and outcomes without rows."""
+        return text_of(line for section in self.sections() for line in section.text_lines(verbose=verbose))
 
     def members(self) -> dict[str, Any]:
         """Return the members of the JSON."""

@@ -195,9 +195,12 @@ class ReportSection:
     name: str = ""  # of its heading on a page
     css: str = ""
     rank: int = 0  # pages have the sections of low ranks first
+    all_lines: Sequence[str] | None = None  # for a terminal with --verbose; None: the same as without
 
-    def text_lines(self) -> Sequence[str]:
+    def text_lines(self, *, verbose: bool = False) -> Sequence[str]:
         """Return the lines for a terminal."""
+        if verbose and self.all_lines is not None:
+            return self.all_lines
         return [line for block in self.blocks for line in block.lines()] if self.lines is None else self.lines
 
 
