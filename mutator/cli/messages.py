@@ -53,9 +53,11 @@ def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
 
 
 def tell(arguments: argparse.Namespace, text: str) -> None:
-    """Print on stderr what a command that goes on for long does, with the time."""
+    """Print on stderr what a command that goes on for long does: with the time of day, in a log with the date, too."""
     if not is_quiet(arguments):
-        _print(f"mutator: {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {one_line(text)}\n")
+        now = datetime.now(UTC)
+        moment = f"{now.astimezone():%H:%M:%S}" if sys.stderr.isatty() else f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        _print(f"mutator: {moment}  {one_line(text)}\n")
 
 
 def is_quiet(arguments: argparse.Namespace) -> bool:

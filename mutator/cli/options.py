@@ -6,7 +6,7 @@ import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.cli.config_file import NAME, NONE, place

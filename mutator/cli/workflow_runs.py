@@ -136,9 +136,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         interval = interval if arguments.interval is None else arguments.interval
         tried, upkeep = Tried(), None
         next_target = _targets(arguments, table, spark, files)
-        rounds = "until a signal ends it" if left is None else f"until {counted(left, 'run')} merged something"
-        place = without_secrets(f"{arguments.base}/incr")
-        tell(arguments, f"watching {place}: a look every {seconds_text(interval)} s, {rounds}")
+        tell(arguments, _watching(arguments.base.rstrip("/"), table, interval, left))
         while left is None or left > 0:
             outcome = None
             with (
@@ -174,6 +172,14 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 yield report_of(compacted, text, signal=compacted.stopped)
                 if compacted.stopped:
                     return
+
+
+def _watching(base: str, table: str | None, interval: float, runs: int | None) -> str:
+    """Return what a watch does, and what ends it."""
+    target = f"{base}/master" if table is None else table
+    often = "all the time" if not interval else f"every {seconds_text(interval)} s"
+    end = "" if runs is None else f" or {counted(runs, 'run')} that merged something"
+    return without_secrets(f"watching {base}/incr {often} for feed files to merge into {target}; Ctrl-C{end} ends it")
 
 
 @contextmanager

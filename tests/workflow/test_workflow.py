@@ -611,7 +611,8 @@ def test_watch_merges_arriving_files(sample_base, capsys):
     out, err = capsys.readouterr()
     assert "version 1 became the master" in out
     begun, claimed = [line for line in err.splitlines() if re.match(r"mutator: \d{4}-\d\d-\d\dT[\d:]{8}Z  ", line)]
-    assert begun.endswith(f"watching {sample_base}/incr: a look every 0.1 s, until 1 run merged something")
+    places = f"watching {sample_base}/incr every 0.1 s for feed files to merge into {sample_base}/master"
+    assert begun.endswith(f"{places}; Ctrl-C or 1 run that merged something ends it")
     assert claimed.endswith("claimed 2 feed files")
 
 
