@@ -3,7 +3,7 @@
 program              assembles the parsers, prints, and ends the process; runs the scripts in ``jobs/``
 parser               argparse with options that every command has
 usage                errors in the words of a command line, with suggestions
-messages             the lines on stderr, with colours
+messages             the lines on stderr, with colours; ``progress_line`` is the one that is rewritten
 command              the form of a command, and its answer
 options              the options that several commands share
 init_commands        ``mutator init``

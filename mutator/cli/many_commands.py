@@ -8,17 +8,16 @@ mutator run-many TABLES.toml --resume           merge the tables that the previo
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Command, CommandReport, option, option_type
 from mutator.cli.config_file import NAME, TABLES, place
-from mutator.cli.messages import is_quiet
+from mutator.cli.messages import notify
 from mutator.config import forms, parsers
-from mutator.errors.display import printable
 
 if TYPE_CHECKING:
     from mutator.workflow.many_tables import TableResult
@@ -37,22 +36,17 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             at_once=arguments.at_once,
             deadline=arguments.deadline,
             engine=arguments.engine,
-            tell=_ignore if is_quiet(arguments) else _announce,
+            tell=partial(_announce, arguments),
         )
         # Print the report before Spark stops, which may fail.
         yield CommandReport(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
 
 
-def _announce(result: TableResult, ended: int, total: int) -> None:
+def _announce(arguments: argparse.Namespace, result: TableResult, ended: int, total: int) -> None:
     """Report on stderr that a table has ended."""
     seconds = "" if result.seconds is None else f", {result.seconds:.1f} s"
     reason = "" if result.error is None else f": {result.error}"
-    sys.stderr.write(printable(f"mutator: [{ended}/{total}] {result.table}: {result.state}{seconds}{reason}\n"))
-    sys.stderr.flush()
-
-
-def _ignore(result: TableResult, ended: int, total: int) -> None:
-    pass
+    notify(arguments, f"[{ended}/{total}] {result.table}: {result.state}{seconds}{reason}")
 
 
 _OPTIONS = (

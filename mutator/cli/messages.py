@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
+from mutator.cli.progress_line import line_hidden
 from mutator.errors.display import one_line
 from mutator.errors.parts import plain
 
@@ -106,5 +107,6 @@ def _coloured(text: str, code: str) -> str:
 
 
 def _print(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    with line_hidden():
+        sys.stderr.write(text)
+        sys.stderr.flush()

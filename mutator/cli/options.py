@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
 from mutator.cli.config_file import NAME, NONE, place
-from mutator.cli.messages import is_quiet, notify, warn
+from mutator.cli.messages import notify, warn
 from mutator.config import load
 from mutator.config.audience import SWITCHES, Audience
 from mutator.config.definitions import SETTINGS, SHORT, published
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mutator.config import Config
     from mutator.config.reader import Recorded
     from mutator.engine.receipts import Receipts
-    from mutator.engine.runner import Runner, Watch
+    from mutator.engine.runner import Runner
     from mutator.pipeline.reports.printed import PrintedReport
     from mutator.pipeline.runners import Engine
     from mutator.plan.run_plan import Plan
@@ -173,7 +173,7 @@ def config_without_id(arguments: argparse.Namespace) -> Config:
 def merge_on(
     runner: str, spark: Callable[[], AbstractContextManager[SparkContext]], arguments: argparse.Namespace
 ) -> Engine:
-    """Return the engine of a run, with warnings and progress on stderr.
+    """Return the engine of a run, with warnings on stderr.
 
     runner: one of ``runner_choice.RUNNERS``. spark: returns the context, once it is needed.
     """
@@ -181,8 +181,7 @@ def merge_on(
     def merge(plan: Plan, staging: str | None) -> Receipts:
         from mutator.pipeline.runners import engine_on  # loads the engine, which a run without a feed never needs
 
-        progress = () if is_quiet(arguments) else (_progress, _watching)
-        return engine_on(runner, spark, *progress)(plan, staging)
+        return engine_on(runner, spark)(plan, staging)
 
     return warn_before(merge, arguments)
 
@@ -223,18 +222,6 @@ def spark(name: str, arguments: argparse.Namespace) -> Callable[[], AbstractCont
 def starting(arguments: argparse.Namespace) -> Callable[[], None]:
     """Return a function to call before Spark starts, which takes seconds."""
     return lambda: notify(arguments, "starting Spark ...")
-
-
-def _progress(sc: SparkContext) -> AbstractContextManager[None]:
-    from mutator.engine.spark.spark_runner import show_progress
-
-    return show_progress(sc)
-
-
-def _watching() -> AbstractContextManager[Watch]:
-    from mutator.engine.local.local_runner import show_progress
-
-    return show_progress()
 
 
 def shown(report: PrintedReport, arguments: argparse.Namespace) -> str:

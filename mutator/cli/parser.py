@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from mutator.cli.messages import error_line
+from mutator.cli.progress_line import CHOICES
 from mutator.cli.usage import DASHES, Usage, listed
 from mutator.config.sources import suggestion
 from mutator.errors.display import one_line
@@ -16,7 +17,7 @@ from mutator.errors.version import VERSION
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose options are added when they are needed; the last two are ``--quiet`` and ``--verbose``."""
+    """A parser whose options are added when they are needed; the last are ``-q``, ``-v`` and ``--progress``."""
 
     fill: Callable[[argparse.ArgumentParser], None] | None = None  # adds the other options
     parent: Parser | None = None  # of which it is a command
@@ -38,6 +39,7 @@ class Parser(argparse.ArgumentParser):
         for *names, action, text in (("-q", "--quiet", "store_true", _QUIET), ("-v", "--verbose", "count", _VERBOSE)):
             # Without a default: a command must not overwrite what was given before its name.
             self.add_argument(*names, action=action, default=argparse.SUPPRESS, help=text)
+        self.add_argument("--progress", choices=CHOICES, default=argparse.SUPPRESS, help=_PROGRESS)
 
     def all_actions(self) -> Iterator[argparse.Action]:
         """Yield every option and argument, also those of all commands."""
@@ -149,4 +151,5 @@ def version_line() -> str:
 
 
 _QUIET = "print errors only: no warnings, no progress, and no report unless it is --json"
+_PROGRESS = "show the progress of long work on a terminal (auto, the default), or do not (off)"
 _VERBOSE = "print each step on stderr, with its time, and the whole report; -vv adds the Python traceback of an error"

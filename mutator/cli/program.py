@@ -44,9 +44,10 @@ from mutator.cli.diff_commands import DIFF
 from mutator.cli.explain_commands import EXPLAIN
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
-from mutator.cli.messages import print_error, steps_on_stderr, warn
+from mutator.cli.messages import is_quiet, print_error, steps_on_stderr, warn
 from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
+from mutator.cli.progress_line import progress_on
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import DEMO, SAMPLE
 from mutator.cli.settings_commands import SETTINGS, completion, help_command
@@ -183,6 +184,7 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str], *, searches: 
         is_stopped=False,
         quiet=False,
         verbose=0,
+        progress="auto",
         json=False,
     )
     try:
@@ -190,7 +192,13 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str], *, searches: 
         if arguments.quiet and arguments.verbose:
             parser.error("--quiet and --verbose are opposites: give one of them")
         config_file.read_by(arguments, searches=searches)
-        with catch_signals(), steps_on_stderr(arguments), _failure_as_step():
+        is_wanted = arguments.progress == "auto" and not is_quiet(arguments)
+        with (
+            catch_signals(),
+            progress_on(sys.stderr, is_wanted=is_wanted),
+            steps_on_stderr(arguments),
+            _failure_as_step(),
+        ):
             code = _print(arguments.carry_out(arguments), arguments)
         sys.stdout.flush()
         if arguments.is_stopped:

@@ -22,6 +22,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import SEQUENCE
+from mutator.storage import progress
 
 
 class BucketFiles:
@@ -151,6 +152,7 @@ class _DataFile(_BucketFile):
     def write(self, rows: Any, count: int, hashes: Hashes | None, sides: Any) -> None:
         if not count:
             return
+        progress.count(written=count)
         if hashes is not None:
             self.hashes.append(hashes)
         if self._staging is None:

@@ -33,7 +33,7 @@ from mutator.pipeline.limits import check
 from mutator.pipeline.master_settings import chained_settings
 from mutator.pipeline.next_state import next_state
 from mutator.pipeline.report import Report, report_of
-from mutator.pipeline.runners import Engine, Progress, engine_on
+from mutator.pipeline.runners import Engine, engine_on
 from mutator.pipeline.step_times import StepTimes
 from mutator.plan.change_form import change_form
 from mutator.plan.inspect.survey import Survey, survey_inputs
@@ -59,13 +59,12 @@ def mutate(
     output: str | Path,
     dry_run: bool = False,
     engine: str = "auto",
-    progress: Progress | None = None,
 ) -> Report:
     """Merge feed files into a master and publish the result as a new directory.
 
     config: a Config, its settings as a mapping, or the path of a file. master: a directory. feed: directories, files or
     patterns. output: a path that must not exist; it appears whole or not at all. dry_run: count, and write nothing.
-    engine: "blocks", "records", or "auto", which prefers blocks. progress: a context manager that shows the progress.
+    engine: "blocks", "records", or "auto", which prefers blocks.
 
     Raises the errors of the catalogue (``mutator.errors``); then no output is visible and no input has changed.
 
@@ -77,7 +76,7 @@ def mutate(
 
     sc = getattr(sc, "sparkContext", sc)  # of a SparkSession
     use_own_python(sc)
-    merge_on = engine_on("spark", lambda: nullcontext(sc), progress)
+    merge_on = engine_on("spark", lambda: nullcontext(sc))
     return run(merge_on, config, master=master, feed=feed, output=output, dry_run=dry_run, engine=engine)
 
 

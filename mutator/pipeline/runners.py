@@ -14,7 +14,7 @@ from mutator.engine import steps
 from mutator.engine.local.local_runner import local_runner, prepare_machine
 from mutator.engine.local.processes import workers_for, workers_of
 from mutator.engine.receipts import Receipts
-from mutator.engine.runner import Runner, Watch, unwatched
+from mutator.engine.runner import Runner
 from mutator.engine.usable_cores import usable_cores
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
@@ -22,6 +22,7 @@ from mutator.plan.splits import INFLATED
 from mutator.rules.file_names import COMPRESSIONS
 from mutator.rules.known_formats import FORMATS
 from mutator.storage import located, walk
+from mutator.storage.progress import expected
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,29 +31,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PACKED = (*COMPRESSIONS, *(known.suffix for known in FORMATS.values() if known.stores_schema))
-Progress = Callable[["SparkContext"], AbstractContextManager[object]]
 Context = Callable[[], AbstractContextManager["SparkContext"]]  # makes a Spark context, which takes seconds
-Watching = Callable[[], AbstractContextManager[Watch]]  # shows the tasks of this machine's processes
 # Reads, shuffles, reduces and writes as a plan says, into a directory (None: nowhere).
 Engine = Callable[[Plan, str | None], Receipts]
 
 
-def _unwatched() -> AbstractContextManager[Watch]:
-    return nullcontext(unwatched)
-
-
-def engine_on(
-    wanted: str, context: Context, progress: Progress | None = None, watching: Watching = _unwatched
-) -> Engine:
-    """Return the engine of a run.
-
-    wanted: one of ``runner_choice.RUNNERS``. context: called if Spark is chosen. progress, watching: show the progress
-    on Spark, and of several processes.
-    """
+def engine_on(wanted: str, context: Context) -> Engine:
+    """Return the engine of a run. wanted: one of ``runner_choice.RUNNERS``. context: called if Spark is chosen."""
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         choice = choice_for(wanted, plan.bytes_to_read, plan.stored_bytes_to_read)
-        with open_runner(choice, context, progress, watching) as runner:
+        with open_runner(choice, context) as runner:
             return engine_of(runner, choice)(plan, staging)
 
     return merge_on
@@ -60,7 +49,12 @@ def engine_on(
 
 def engine_of(runner: Runner, choice: RunnerChoice) -> Engine:
     """Return the engine of a runner that is open."""
-    return lambda plan, staging: replace(steps.merge(runner, plan, staging), runner=choice)
+
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
+        with expected(plan.stored_bytes_to_read, rewritten=plan.strategy.join == "shuffle"):
+            return replace(steps.merge(runner, plan, staging), runner=choice)
+
+    return merge_on
 
 
 def choice_for(wanted: str, bytes_: int, stored: int | None = None) -> RunnerChoice:
@@ -99,25 +93,21 @@ def bytes_at(path: str) -> int:
 
 
 @contextmanager
-def open_runner(
-    choice: RunnerChoice, context: Context, progress: Progress | None = None, watching: Watching = _unwatched
-) -> Iterator[Runner]:
+def open_runner(choice: RunnerChoice, context: Context) -> Iterator[Runner]:
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
     _log.info("runner %s", choice.text())
     if choice.runner == "local":
         prepare_machine()
         with ExitStack() as stack:
             workers = stack.enter_context(workers_of(choice.processes, choice.threads))
-            # What one process merges is done before anybody looks.
-            watch = unwatched if choice.processes == 1 else stack.enter_context(watching())
             by_bytes = workers_for if choice.processes > 1 else None
-            yield stack.enter_context(local_runner(workers, watch=watch, choice=by_bytes))
+            yield stack.enter_context(local_runner(workers, choice=by_bytes))
         return
     from mutator.engine.spark.jvm_log import spark_faults
-    from mutator.engine.spark.spark_runner import SparkRunner
+    from mutator.engine.spark.spark_runner import opened
 
-    with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
-        yield SparkRunner(sc)
+    with context() as sc, spark_faults(sc), opened(sc) as runner:
+        yield runner
 
 
 def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:

@@ -33,6 +33,7 @@ from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify_rows import check_keys, key_reader, reading_of_dataset
 from mutator.plan.reading import Reading
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
+from mutator.storage.progress import expected
 
 _log = logging.getLogger(__name__)
 _RESTORE = "restore it from a copy on another disk"
@@ -124,9 +125,9 @@ def verify(runner: Runner, path: str) -> Verification:
         )
     problems, readable = _files(path, known)
     _log.info("compared the names and sizes of %s in %s", counted(len(known.parts()), "file"), given)
-    problems += (
-        _checksums(runner, path, known, readable) if known.is_without_key else _rows(runner, path, known, readable)
-    )
+    compared = _checksums if known.is_without_key else _rows
+    with expected(sum(part.bytes for part in known.files)):
+        problems += compared(runner, path, known, readable)
     if all(posixpath.join(path, part.path) in readable for part in change_files(known)):
         what = difference_of_changes(path, known)
         problems += [Difference(what, f"_mutator/{CHANGES}")] if what is not None else []

@@ -5,6 +5,7 @@
     local, hdfs, s3, remote    the backends; ``remote`` only reads
     entry, stream, globbing    what backends share
     compression  compressed feed files, on any backend
+    progress     how much of its work a command has done
 
 To add a backend, write a subclass of ``Storage`` in a module of its own and give it a line in ``registry.BACKENDS``.
 Everything else asks the class, also for how Hadoop and OpenLineage call its paths. Its packages are an extra in

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from mutator.errors import error
+from mutator.storage.progress import count
 
 BLOCK = 1 << 20  # bytes; bounds how much of a file a task has in memory
 
@@ -22,6 +23,7 @@ def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
             return
         if left is not None:
             left -= len(block)
+        count(len(block))
         yield block
 
 

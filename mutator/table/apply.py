@@ -28,6 +28,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
+from mutator.storage.progress import expected
 from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.commit import (
     INLINE,
@@ -128,7 +129,8 @@ def _applied(
         inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
     )
     with new_files(snapshot.table) as new:
-        with open_runner(plan.bytes_to_read) as (runner, choice):
+        reading = expected(plan.stored_bytes_to_read, rewritten=True)
+        with open_runner(plan.bytes_to_read) as (runner, choice), reading:
             receipts, written, replaced = _merged(runner, plan, snapshot, target, config.operation)
         new += [] if dry_run else _paths(receipts, written)
         result = _verified(plan, survey, snapshot, receipts)

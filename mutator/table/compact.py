@@ -31,6 +31,7 @@ from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.plan.reading import Reading
 from mutator.rules.order_columns import from_texts, to_texts
+from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.compact_choice import CompactionChoice, Need
@@ -124,7 +125,7 @@ def _compacted(
     """Carry the tasks out; return their results. new: to which the paths of their files are added."""
     target = ApplyTarget(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
     masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
-    with open_runner(choice.bytes) as (runner, _):
+    with open_runner(choice.bytes) as (runner, _), expected(choice.bytes):
         found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed()))
     new += _paths([one for one in found if isinstance(one, Compacted)])
     results: list[Compacted] = checked(found)

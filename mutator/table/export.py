@@ -44,6 +44,7 @@ from mutator.plan.rows.partitioning import with_fields_in_path
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
+from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import plan_without_feed
 
@@ -172,7 +173,8 @@ class _Export:
         storage = storage_for(staging)
         storage.make_directories([posixpath.join(staging, one) for one in directories_of(fresh)])
         tasks = _packed(fresh, self._units)
-        with self._open_runner(sum(self._bytes(unit) for unit in fresh)) as (runner, _):
+        bytes_ = sum(self._bytes(unit) for unit in fresh)
+        with self._open_runner(bytes_) as (runner, _), expected(bytes_):
             masked = replace(self._snapshot, files=FILES.empty_table())  # each task has its files
             done: list[Exported] = checked(each_on(runner)(tasks, partial(_write, self._plan, masked, staging)))
         files = [*(part for part in kept if part.is_data), *(file for one in done for file in one.files)]
@@ -214,7 +216,8 @@ class _Export:
                 due.append(part)
         if not due:
             return found
-        with self._open_runner(sum(part.bytes for part in due)) as (runner, _):
+        bytes_ = sum(part.bytes for part in due)
+        with self._open_runner(bytes_) as (runner, _), expected(bytes_):
             differ = checked(each_on(runner)(due, partial(_differs, self._output)))
         return found + [part for part, differs in zip(due, differ, strict=True) if differs]
 

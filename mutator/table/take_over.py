@@ -37,6 +37,7 @@ from mutator.plan.rows.storable_types import storable_schema
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import located, located_to_write, storage_for
+from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.commit import committed, confirm, hinted, new_files
 from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
@@ -185,7 +186,8 @@ def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, 
         for task in tasks:
             own = path_in_table(task, plan)
             new += (own, target.index_path(own), target.sides_path(own))
-        with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
+        bytes_ = sum(task.part.bytes for task in tasks)
+        with open_runner(bytes_) as (runner, _), expected(bytes_):
             files: list[FileEntry] = each_on(runner)(tasks, partial(_take_over, plan, target))
         seconds = round(time.monotonic() - started, 3)
         version = _commit_of(snapshot.version, known, run=plan.run, files=tuple(files), seconds=seconds)

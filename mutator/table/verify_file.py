@@ -34,7 +34,7 @@ from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import converted_orders, flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
-from mutator.storage import storage_for
+from mutator.storage import progress, storage_for
 
 _RESTORE = "restore it from a copy of the table"
 HiddenRows = tuple[Ints, Any]  # positions, and encoded keys; None: not known
@@ -69,6 +69,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     snapshot: any version after it was added. hidden: rows of the file that versions hide.
     """
     found, rows, index = list[Difference](), None, None
+    progress.count(rows=file.rows)
     try:
         rows = _rows(plan, snapshot, file)
         if len(rows.hashes) != file.rows:

@@ -26,6 +26,7 @@ from mutator.pipeline.verify import Difference
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
+from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import plan_without_feed
 from mutator.table.verify_file import Checked, HiddenRows, VerifiedRows, check_file
@@ -58,7 +59,8 @@ class RowsOfTable:
         """Compare the files with the log, and their rows with the hidden rows and with each other."""
         files = list(self._walk.files.values())
         given = [(file, self._walk.hidden.get(file.path, [])) for file in files]
-        with self._open_runner(sum(file.bytes for file in files)) as (runner, _):
+        bytes_ = sum(file.bytes for file in files)
+        with self._open_runner(bytes_) as (runner, _), expected(bytes_):
             results: list[Checked] = checked(each_on(runner)(given, partial(_check, self._plan, self._snapshot)))
         found = [difference for one in results for difference in one.differences]
         self.rebuilt = {

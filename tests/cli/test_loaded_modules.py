@@ -22,7 +22,7 @@ try:
 finally:
     sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
 """
-SPARK = {"pyspark", "py4j", "pandas", "tqdm"}
+SPARK = {"pyspark", "py4j", "pandas"}
 STORAGES = {"boto3", "botocore", "hdfs_native", "smart_open", "mutator.storage.hdfs", "mutator.storage.s3"}
 ARROW = {"numpy", "pyarrow"}
 FORMATS = {

@@ -40,11 +40,11 @@ def hang(monkeypatch, table, before=lambda: None):
     """
     real = single_task.merge
 
-    def hanging(sc, plan, staging):
+    def hanging(runner, plan, staging):
         if not any(f"/{table}/" in source.source.path for source in plan.inputs):
-            return real(sc, plan, staging)
+            return real(runner, plan, staging)
         before()
-        sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))
+        runner.sc.parallelize([1, 2], 2).foreach(lambda _: time.sleep(3600))
         raise AssertionError("the job was not cancelled")
 
     monkeypatch.setattr(single_task, "merge", hanging)

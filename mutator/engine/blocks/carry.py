@@ -29,7 +29,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
-from mutator.storage import Storage, blocks, storage_for, walk
+from mutator.storage import Storage, blocks, progress, storage_for, walk
 from mutator.storage.registry import same_storage
 
 _AT_ONCE = 16  # files that a task copies
@@ -69,6 +69,7 @@ def _carry(task: UnitTask, staging: str | None, attempt: int, index: int) -> Non
     is_buried = file.side == "tombstones"
     for name in ("tombstones in", "tombstones out") if is_buried else ("master kept", "output rows"):
         counts[name] += part.rows
+    progress.count(0 if is_buried else part.bytes)
     if staging is None:
         return
     _carry_part(task, source.path, part, staging)
@@ -144,6 +145,7 @@ def carry_partitions(plan: Plan, staging: str | None, touched: Collection[str]) 
     place, storage = output_directory(staging), storage_for(staging)
     parts = [part for _, part in untouched(plan, touched)]
     storage.make_directories(sorted({posixpath.dirname(f"{place}/{part.path}") for part in parts}))
+    progress.count(sum(part.bytes for part in parts if part.is_data))
     master = plan.master.path
     pairs = [(f"{master}/{part.path}", f"{place}/{part.path}") for part in parts]
     linked = _linked(storage, pairs) if same_storage(master, place) else [False] * len(pairs)

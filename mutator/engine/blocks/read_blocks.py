@@ -48,6 +48,7 @@ from mutator.rules.order_columns import to_value
 from mutator.rules.order_units import Future, Units, future_of, joined, joined_futures, units_of
 from mutator.rules.sort_order import number_order
 from mutator.storage import storage_for
+from mutator.storage.progress import count
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
@@ -105,6 +106,7 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
                 truncates += len(batch.truncates)
                 floor = highest(floor, _highest_of(plan, file, batch.truncates))
             rows, halves = rows + len(batch.block) + len(batch.rejects) - batch.halves, halves + batch.halves
+            count(rows=len(batch.block) + len(batch.rejects))
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
             if batch.said is not None:
                 no_mutations += int(batch.said.are(IGNORED).sum())

@@ -3,8 +3,6 @@
 A stage is a part of the steps that needs no shuffle. Its tasks run one after the other, or in a few threads or
 processes (``workers``). What they yield is collected, kept in a file, or written as sorted runs, which the
 tasks of the next stage merge.
-
-Show the progress of a runner on this machine.
 """
 
 from __future__ import annotations
@@ -12,38 +10,17 @@ from __future__ import annotations
 import os
 import pickle
 import resource
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from mutator.engine.local.processes import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory, scratch_error
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
-from mutator.engine.stage_display import PHASES, Stage, StageDisplay
 from mutator.errors import error
-
-
-@contextmanager
-def show_progress(stream: TextIO | None = None) -> Iterator[Watch]:
-    """Yield a watch that shows the stages of a run. stream: stderr by default."""
-    display = StageDisplay(stream or sys.stderr)
-    stages: list[Stage] = []
-
-    def watch(done: int, tasks: int) -> None:
-        if not stages or stages[-1][1] == stages[-1][2]:
-            stages.append((PHASES[min(len(stages), len(PHASES) - 1)], 0, tasks))
-        stages[-1] = (stages[-1][0], done, tasks)
-        display.show(stages)
-
-    try:
-        yield watch
-    finally:
-        display.close()
-
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 Choice = Callable[[int, Workers], Workers | None]  # of the workers of a stage, by the bytes that it reads

@@ -14,16 +14,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import Watch, unwatched
-from mutator.engine.scratch import remove_abandoned
+from mutator.engine.scratch import remove_abandoned, scratch_directory
 from mutator.engine.usable_cores import usable_cores
 from mutator.errors import MutatorError, error
 from mutator.plan.runner_choice import processes_for, threads_for
+from mutator.storage import progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -130,6 +132,8 @@ class Processes:
     def __init__(self, count: int) -> None:
         self.count = count
         self._pool: ProcessPoolExecutor | None = None
+        self._counts = ExitStack()  # of the directory into which they count what they read
+        self._directory: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -150,14 +154,22 @@ class Processes:
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with _submitting, _without_main():
             if self._pool is None or self._pool._broken:  # another table's worker was killed
-                self._pool = _pool_of(self.count)
+                self._pool = _pool_of(self.count, self._counted())
             return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
+
+    def _counted(self) -> str | None:
+        """Return the directory into which the processes count, if anybody looks."""
+        if self._directory is None and progress.is_shown():
+            self._directory = scratch_directory(self._counts)
+            self._counts.enter_context(progress.followed(partial(progress.counted_in, self._directory)))
+        return self._directory
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.kill()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+        self._counts.close()
         remove_abandoned()  # the directories of killed processes
 
     def kill(self) -> None:
@@ -168,7 +180,7 @@ class Processes:
                 process.kill()
 
 
-def _pool_of(count: int) -> ProcessPoolExecutor:
+def _pool_of(count: int, directory: str | None) -> ProcessPoolExecutor:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
@@ -176,7 +188,7 @@ def _pool_of(count: int) -> ProcessPoolExecutor:
     # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_PRELOADED))
-    return ProcessPoolExecutor(count, context, _begin)
+    return ProcessPoolExecutor(count, context, _begin, (directory,))
 
 
 def _shorten_socket_paths() -> None:
@@ -208,8 +220,13 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = program
 
 
-def _begin() -> None:
-    """Set up a worker: it leaves signals from the terminal to its parent, and ends when that does."""
+def _begin(directory: str | None) -> None:
+    """Set up a worker: it leaves signals from the terminal to its parent, and ends when that does.
+
+    directory: into which it counts what it reads; None: nobody looks.
+    """
+    if directory is not None:
+        progress.count_into(directory)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()

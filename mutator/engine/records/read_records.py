@@ -41,9 +41,11 @@ from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_units import UnitCounter
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
-from mutator.storage import storage_for
+from mutator.storage import progress, storage_for
 
 TOMBSTONE, MASTER, FEED = 0, 1, 2
+
+_COUNTED = 1 << 13  # rows
 
 Element = tuple[tuple[int, tuple[bytes, ...], int, tuple[Any, ...]], tuple[Any, ...]]
 
@@ -78,6 +80,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 _count(codes, record.code)
             continue
         rows += 1
+        if not rows % _COUNTED:
+            progress.count(rows=_COUNTED)
         beside = next(each_side)
         sequence = beside[0]
         if isinstance(record, Truncate):
@@ -110,6 +114,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         if filtered:
             yield from keys.add([hash_key(key)])
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(beside[1:] if is_kept else ()))
+    progress.count(rows=rows % _COUNTED)
     sides.end()
     yield from keys.filters()
     yield from floors(plan, split, floor)

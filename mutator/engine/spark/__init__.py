@@ -1,1 +1,1 @@
-"""The engines on Spark: RDDs, the session, progress."""
+"""The engines on Spark: RDDs, the session."""

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mutator.engine.local.local_merge import merge_alone
 from mutator.engine.receipts import Receipts
 from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.plan.run_plan import Plan
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 _SMALL = 8 << 20  # bytes that one task merges within its memory, and in the time that a shuffle would cost
 
@@ -29,13 +25,13 @@ def is_small(plan: Plan) -> bool:
     return plan.bytes_to_read <= min(_SMALL, plan.memory)
 
 
-def merge(sc: SparkContext, plan: Plan, staging: str | None) -> Receipts:
+def merge(runner: SparkRunner, plan: Plan, staging: str | None) -> Receipts:
     """Run the merge of a plan as one task of Spark; return the receipts that the plan's own engine would return.
 
     staging: directory that the files go to, None for a dry run.
     """
     # None -> Receipts
-    (receipts,) = SparkRunner(sc).tasks([None]).map(partial(_merge, plan, staging)).collect()
+    (receipts,) = runner.tasks([None]).map(partial(_merge, plan, staging)).collect()
     assert isinstance(receipts, Receipts)
     return receipts
 

@@ -1,74 +1,26 @@
-"""The runner on Spark: elements are those of an RDD, a shuffle is ``repartitionAndSortWithinPartitions``.
-
-Show the progress of a run on stderr: a bar on a terminal, plain lines otherwise.
-"""
+"""The runner on Spark: elements are those of an RDD, a shuffle is ``repartitionAndSortWithinPartitions``."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-import threading
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import RDD, SparkContext, StorageLevel, TaskContext
+from pyspark import RDD, Accumulator, AccumulatorParam, SparkContext, StorageLevel, TaskContext
 
 from mutator.engine.runner import Shared, Work
+from mutator.engine.scratch import scratch_directory
 from mutator.engine.spark.jvm_log import spark_faults
-from mutator.engine.stage_display import PHASES, Stage, StageDisplay
 from mutator.errors.exceptions import packed
+from mutator.storage import progress
+from mutator.storage.progress import Counts
 
-_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-_INTERVAL = 0.5  # seconds between two queries
-
-
-@contextmanager
-def show_progress(sc: SparkContext, stream: TextIO | None = None) -> Iterator[None]:
-    """Show the stages of the Spark jobs that run inside of the ``with`` block."""
-    stop = threading.Event()
-    group = f"mutator-{uuid.uuid4()}"
-    before = {name: sc.getLocalProperty(name) for name in _JOB_PROPERTIES}
-    sc.setJobGroup(group, "mutator")
-    watcher = threading.Thread(target=_watch, args=(sc, group, stop, stream or sys.stderr), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watcher.join(timeout=5)
-        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
-            for name, value in before.items():  # a borrowed session has jobs of its own
-                sc.setLocalProperty(name, value)  # type: ignore[arg-type]  # None unsets it
-
-
-def _watch(sc: SparkContext, group: str, stop: threading.Event, stream: TextIO) -> None:
-    display = StageDisplay(stream)
-    stopped = False
-    while not stopped:
-        stopped = stop.wait(_INTERVAL)  # query once more at the end, or the last phase is never shown
-        try:
-            display.show(list(_stages(sc, group)))
-        except (Py4JError, OSError):
-            break  # the JVM has gone; the caller that waits for it reports that
-    display.close()
-
-
-def _stages(sc: SparkContext, group: str) -> Iterator[Stage]:
-    """Yield the stages of a group of jobs, in order."""
-    tracker = sc.statusTracker()
-    stages = []
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        stages += sorted(info.stageIds) if info else []
-    for number, stage in enumerate(stages):
-        found = tracker.getStageInfo(stage)
-        if found is not None:
-            yield PHASES[min(number, len(PHASES) - 1)], found.numCompletedTasks, found.numTasks
+# Into which tasks count what they have read: a directory of this machine, or an accumulator. None: nobody looks.
+Counting = str | Accumulator[Counts] | None
 
 
 @dataclass(frozen=True)
@@ -76,14 +28,15 @@ class SparkElements:
     """Elements of an RDD."""
 
     rdd: RDD[Any]
+    counting: Counting
 
     def map(self, work: Work, shared: Shared | None = None) -> SparkElements:
         """Return the elements that a function makes of those of each task."""
-        return SparkElements(self.rdd.mapPartitionsWithIndex(partial(_mapped, work, shared)))
+        return replace(self, rdd=self.rdd.mapPartitionsWithIndex(partial(_mapped, work, shared, self.counting)))
 
     def grouped(self, count: int) -> SparkElements:
         """Return ``((group, …), value)`` with a task for each group, sorted by the first part."""
-        return SparkElements(self.rdd.repartitionAndSortWithinPartitions(count, _group_of))
+        return replace(self, rdd=self.rdd.repartitionAndSortWithinPartitions(count, _group_of))
 
     @contextmanager
     def kept(self) -> Iterator[SparkElements]:
@@ -93,7 +46,7 @@ class SparkElements:
         """
         kept = self.rdd.persist(StorageLevel.DISK_ONLY)
         try:
-            yield SparkElements(kept)
+            yield replace(self, rdd=kept)
         finally:
             with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
                 kept.unpersist()
@@ -113,6 +66,7 @@ class SparkRunner:
     """Carries out steps on Spark."""
 
     sc: SparkContext
+    counting: Counting = None
 
     @property
     def parallelism(self) -> int:
@@ -121,7 +75,7 @@ class SparkRunner:
 
     def tasks(self, tasks: Sequence[Any]) -> SparkElements:
         """Return elements with a task for each, which has it as its only element."""
-        return SparkElements(self.sc.parallelize(list(tasks), max(len(tasks), 1)))
+        return SparkElements(self.sc.parallelize(list(tasks), max(len(tasks), 1)), self.counting)
 
     @contextmanager
     def shared(self, value: Any) -> Iterator[Shared]:
@@ -135,9 +89,42 @@ class SparkRunner:
                 shared.unpersist()
 
 
-def _mapped(work: Work, shared: Shared | None, number: int, elements: Iterator[Any]) -> Iterable[Any]:
+class _CountsParam(AccumulatorParam[Counts]):
+    def zero(self, value: Counts) -> Counts:
+        return Counts()
+
+    def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802  # Spark's name
+        return value1.plus(value2)
+
+
+@contextmanager
+def opened(sc: SparkContext) -> Iterator[SparkRunner]:
+    """Yield the runner on a Spark context. If anybody looks, tasks add what they read to the progress of this process.
+
+    Workers of this machine do so while a task runs, those of a cluster at its end.
+    """
+    with ExitStack() as stack:
+        counting: Counting = None
+        if progress.is_shown() and str(sc.master).startswith("local"):
+            counting = scratch_directory(stack)
+            stack.enter_context(progress.followed(partial(progress.counted_in, counting)))
+        elif progress.is_shown():
+            accumulator = counting = sc.accumulator(Counts(), _CountsParam())
+            stack.enter_context(progress.followed(lambda: accumulator.value))
+        yield SparkRunner(sc, counting)
+
+
+def _mapped(
+    work: Work, shared: Shared | None, counting: Counting, number: int, elements: Iterator[Any]
+) -> Iterable[Any]:
+    if isinstance(counting, str):
+        progress.count_into(counting)
+    else:
+        progress.taken()  # what earlier tasks of this worker have left
     with packed():
         yield from work(None if shared is None else shared.value, number, attempt(), elements)
+    if counting is not None and not isinstance(counting, str):
+        counting.add(progress.taken())
     # A worker that does not read its whole input ends, and the next task waits for a new one.
     for _ in elements:
         pass

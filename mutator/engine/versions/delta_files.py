@@ -35,7 +35,7 @@ from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.sort_order import key_order, then_by
-from mutator.storage import storage_for
+from mutator.storage import progress, storage_for
 
 _OWN = 1 << 16  # rows of an extent that is a file of its own
 
@@ -127,6 +127,7 @@ class DeltaWriter:
     def write(self, role: str, delta: Delta) -> None:
         """Write a delta. role: data or tombstones."""
         self.rows[role] += len(delta.hashes)
+        progress.count(written=len(delta.hashes))
         if self._target.table is None or not len(delta.hashes):
             return
         buckets = self._target.buckets.of_rows(delta.partitions, delta.codes, delta.hashes)

@@ -13,6 +13,7 @@ from mutator.dataset.versions.snapshot import LiveExtent
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
+from mutator.storage import progress
 
 _ROWS = 1 << 20  # rows that are read at once
 
@@ -88,6 +89,7 @@ class ExtentRows(Generic[_P]):
         return table.slice(first, last - first)
 
     def _part(self, file: FileEntry, positions: Ints, entries: Ints | None) -> _P:
+        progress.count(rows=len(positions))
         return self._read(file, positions, None if entries is None else entries[positions])
 
     def _done(self, file: FileEntry, read: dict[str, Any]) -> None:

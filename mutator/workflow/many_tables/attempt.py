@@ -138,7 +138,7 @@ class Attempt:
         # Most tables are merged without Spark, which takes half a second to import.
         from mutator.engine.spark import single_task
         from mutator.engine.spark.jvm_log import spark_faults
-        from mutator.engine.spark.spark_runner import SparkRunner
+        from mutator.engine.spark.spark_runner import opened
 
         sc = self._context()
         is_small = single_task.is_small(plan)
@@ -148,7 +148,8 @@ class Attempt:
                 sc.setJobGroup(self._group, f"mutator {self.table.name}", interruptOnCancel=True)
                 self._sc = sc
                 self.check()
-                return single_task.merge(sc, plan, staging) if is_small else steps.merge(SparkRunner(sc), plan, staging)
+                with opened(sc) as runner:
+                    return single_task.merge(runner, plan, staging) if is_small else steps.merge(runner, plan, staging)
         except MutatorError:
             self.check()  # a cancelled job looks like a fault
             raise

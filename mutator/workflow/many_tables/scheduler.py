@@ -32,6 +32,7 @@ from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.runners import shared_workers
 from mutator.rules.file_names import is_hidden, new_run_id
 from mutator.storage import located
+from mutator.storage.progress import expected
 from mutator.workflow import directory
 from mutator.workflow.directory.paths import master_of, open_base
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
@@ -177,6 +178,7 @@ class _Application:
         with ExitStack() as stack:
             try:
                 sizes = sizes_of(tables, at_once)
+                stack.enter_context(expected(sum(sizes.values())))
                 self._workers = stack.enter_context(shared_workers(sum(sizes.values())))
                 self._waiting.extend(largest_first(tables, sizes))
                 for number in range(min(at_once, len(tables))):
