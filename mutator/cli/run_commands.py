@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 @reading_stdin
 def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
-    from mutator.pipeline.kept_changes import put_changes
     from mutator.pipeline.master_settings import chained_settings
     from mutator.pipeline.merge import carry_out, prepare
     from mutator.pipeline.version_point import seconds_of
@@ -57,6 +56,8 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 observed.report = report
                 observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.commit.committed)}
             if arguments.changes is not None and not arguments.dry_run:
+                from mutator.pipeline.kept_changes import put_changes
+
                 put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
         except KeyboardInterrupt:
             if not arguments.dry_run and _is_committed(prepared):

@@ -4,12 +4,12 @@
 (7776000, 67108864)
 """
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mutator.errors.display import nearest_word
 from mutator.errors.parts import setting
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
@@ -171,8 +171,8 @@ def ordinal(text: str, names: tuple[str, ...]) -> int | str:
     if re.fullmatch(r"[0-9]{1,6}", text):
         return int(text)
     if names:
-        near = difflib.get_close_matches(text, names, n=1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest_word(text, names)
+        meant = f" (did you mean {near}?)" if near else ""
         raise ValueError(f"must be an ordinal counted from 0, or one of {setting('field.names')}{meant}")
     if not text or re.fullmatch(r"[-+]?[0-9.]+", text):
         raise ValueError("must be an ordinal counted from 0, or a name")
@@ -221,8 +221,8 @@ def _listed_ordinal(part: Any, names: tuple[str, ...]) -> int | str:
     if not isinstance(part, str):
         return ordinal(str(part), ())
     if names and part not in names:
-        near = difflib.get_close_matches(part, names, n=1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest_word(part, names)
+        meant = f" (did you mean {near}?)" if near else ""
         raise ValueError(f"must be names of {setting('field.names')}, or ordinals as numbers{meant}")
     if not part:
         raise ValueError("must be names that are not empty, or ordinals as numbers")

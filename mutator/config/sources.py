@@ -4,16 +4,15 @@
 ('sync.mode', 'full')
 """
 
-import difflib
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mutator.config.definitions import published
 from mutator.errors import error
+from mutator.errors.display import nearest_word
 
 PLACES = ("master", "feed", "output", "base", "table")  # that a TOML file may name beside its settings
 _NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
@@ -77,8 +76,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     >>> suggestion("sync.mod", ["sync.mode"])
     '; did you mean sync.mode?'
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest_word(name, known)
+    return f"; did you mean {near}?" if near else ""
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -159,6 +158,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     >>> parse_toml('key = "id"')
     {'key': 'id'}
     """
+    import tomllib  # here, because only the driver reads files, and some are .properties
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterable
-from html import escape
 
 OUT = "…"  # in place of a value that must not be shown
 # The beginning or the end of a part of a message, see ``parts``: of code points that no decoded bytes have, even if
@@ -120,7 +119,20 @@ def html_of_text(text: str) -> str:
     >>> html_of_text("price: <1")
     '<pre>price: &lt;1</pre>'
     """
+    from html import escape  # here, because only notebooks and pages need it
+
     return f"<pre>{escape(text)}</pre>"
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is nearest to a word; None if none is near.
+
+    >>> nearest_word("sync.mod", ["id", "sync.mode"])
+    'sync.mode'
+    """
+    import difflib  # here, because only messages on mistakes need it
+
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
 
 
 def counted(count: int, noun: str) -> str:

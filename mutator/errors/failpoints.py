@@ -5,10 +5,10 @@ there; ``storage.linked:3`` when it gets there for the third time; ``task.data.w
 the first attempt of each task, as a lost executor would. Without the variable a point costs one look-up.
 """
 
-import difflib
 import os
 import signal
 
+from mutator.errors.display import nearest_word
 from mutator.errors.exceptions import error
 
 VARIABLE = "MUTATOR_FAILPOINT"
@@ -191,8 +191,8 @@ def failpoint(name: str, attempt: int = 0) -> None:
         what = f"'{action}' is not an action; write NAME, NAME:raise, or NAME:N for the Nth time"
         raise error("config", where=f"{VARIABLE}={wanted}", faults=what)
     if point not in NAMES and point != NONE:
-        near = difflib.get_close_matches(point, NAMES, n=1)
-        what = f"there is no failpoint '{point}'{f'; did you mean {near[0]}?' if near else ''}"
+        near = nearest_word(point, NAMES)
+        what = f"there is no failpoint '{point}'{f'; did you mean {near}?' if near else ''}"
         raise error("config", where=f"{VARIABLE}={wanted}", faults=what)
     if point != name or attempt:
         return

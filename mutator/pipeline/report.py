@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from html import escape
 from typing import Any
 
 from mutator.dataset.manifest import CHANGES, DIRECTORY
@@ -342,4 +341,6 @@ def _count(name: str, count: int) -> str:
 
 
 def _text(value: str) -> str:
+    from html import escape  # here, because only notebooks need it
+
     return escape(one_line(value))

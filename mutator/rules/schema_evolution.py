@@ -7,7 +7,6 @@ elements of lists and maps follow the same rules, but none is left out. Nothing 
 """
 
 import base64
-import difflib
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.errors.display import nearest_word
 from mutator.errors.parts import place
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
@@ -163,8 +163,8 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     >>> nearest("noet", ["id", "Note"])
     'Note'
     """
-    near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
-    return next((one for one in known if near and one.lower() == near[0]), None)
+    near = nearest_word(name.lower(), (one.lower() for one in known))
+    return next((one for one in known if one.lower() == near), None)
 
 
 def widened(one: Any, other: Any, *, promoted: bool = False) -> Any:

@@ -20,7 +20,6 @@ from mutator.plan.mistakes.samples import Sample, typed_texts
 from mutator.rules.facts import Facts, has_time, has_zone
 from mutator.rules.file_sequences import contradiction
 from mutator.rules.order_values import ORDER_TYPES
-from mutator.rules.text_orders import out_of_order
 
 _TYPED_FILES = 16  # of a side, whose first rows are read
 _MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
@@ -66,6 +65,8 @@ def _text_warnings(order: OrderSpec, known: State | None, facts: Facts) -> Itera
     An explicit ``temporal.ordering.field.type=string`` confirms the order of numbers as text, and a manifest has
     decided it.
     """
+    from mutator.rules.text_orders import out_of_order  # here, because order is seldom that of text
+
     if facts.form == "numbers":
         if pair := _misplaced(facts, "decimal"):
             what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
