@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_RARELY = 50_000  # new objects; Python's own default is some hundreds
+_RARELY = 200_000  # new objects; Python's own default is some hundreds
 
 _lock = threading.Lock()
 _pauses = 0  # pauses under way
