@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Value = TypeVar("Value")
 _PATHS = {
@@ -40,8 +40,7 @@ class CommandReport(Answer):
     """A report of work. With --quiet it is printed only if it is JSON, or if the exit code is not 0."""
 
 
-@dataclass(frozen=True)
-class CommandRows:
+class CommandRows(NamedTuple):
     """Rows to write to stdout as they are, each with a line feed."""
 
     rows: Iterator[bytes]

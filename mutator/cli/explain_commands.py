@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
@@ -36,8 +35,7 @@ Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # as for ``config.l
 ConfigOf = Callable[[Recorded, str], "Config"]
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """The question of a user.
 
     place: as the user gives it. feed: paths where merged feed files may be. before: an earlier master. states_deletes:

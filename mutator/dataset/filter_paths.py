@@ -1,14 +1,12 @@
 """Where the filters of the keys of feed files are. A workflow without a feed needs only this, and no Arrow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DIRECTORY = "_mutator/feed_filters"
 
 
-@dataclass(frozen=True)
-class FilterTarget:
+class FilterTarget(NamedTuple):
     """Where a run writes filters, and the settings to keep with them, by their published names."""
 
     directory: str  # full path

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,7 @@ SAMPLES = 5  # keys or rows that are shown as examples
 ENDLESS = 1 << 62  # the chunk of a file with one checksum
 
 
-@dataclass(frozen=True)
-class Chunks:
+class Chunks(NamedTuple):
     """Bytes of a checksum chunk, by the files that it is of; in files that are read, also of a split."""
 
     master: int

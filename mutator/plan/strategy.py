@@ -5,7 +5,7 @@ broadcast   an unmanaged master with a promise that IDs are unique: every task g
 shuffle     everything else; its output has buckets, so that the next run is aligned
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mutator.config.settings import EffortSpec, OperationSpec
 from mutator.errors import error
@@ -24,8 +24,7 @@ _MOST_GROUPS = 1024  # tasks that fold a partitioned feed
 _MOST_SPLITS = 8  # buckets that one bucket becomes without a shuffle; more would overload too few tasks
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(NamedTuple):
     """How a run merges."""
 
     engine: str  # blocks | records

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -52,8 +51,7 @@ class Bag(Protocol):
         """Return whether the operations or contents of two rows differ."""
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(NamedTuple):
     """The mutations of some keys after a fold, one element a key. Those of a key follow each other in the bag."""
 
     bag: Bag
@@ -71,8 +69,7 @@ class Events:
         return Events(self.bag, self.first[keys], self.last[keys])
 
 
-@dataclass(frozen=True)
-class Olds:
+class Olds(NamedTuple):
     """The records or tombstones of some keys in a place, one element a key, compared with the last mutation of the key.
 
     A tombstone counts as one with the order value of the floor, if that is higher.

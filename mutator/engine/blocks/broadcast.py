@@ -8,7 +8,6 @@ Nothing of the master moves, so its files keep their rows; a key hash says nothi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,8 +47,7 @@ class MetWinners(NamedTuple):
     buried: bytes  # to become tombstones
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(NamedTuple):
     """The result of the task that patches some splits of the master."""
 
     receipt: MergeReceipt

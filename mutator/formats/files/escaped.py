@@ -8,8 +8,7 @@ return ``\r``, and other bytes that need an escape ``\xHH``: the delimiter, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -82,8 +81,7 @@ class EscapedFiles(TextFiles):
         return good, lambda row: why(row) if ragged[row] else read.faults[row], read.column
 
 
-@dataclass(frozen=True)
-class Unescaped:
+class Unescaped(NamedTuple):
     """Rows whose escapes are replaced by the bytes that they mean."""
 
     data: Bytes

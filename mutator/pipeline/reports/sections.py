@@ -8,7 +8,7 @@ the report.
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.errors.display import counted
 
@@ -185,8 +185,7 @@ class Drawn(SectionBlock):
     value: Callable[[], Any]
 
 
-@dataclass(frozen=True)
-class ReportSection:
+class ReportSection(NamedTuple):
     """A section of a report. Without a title it is not on pages, unless it is of a block that brings its own."""
 
     title: str = ""

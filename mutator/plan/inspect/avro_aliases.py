@@ -9,7 +9,7 @@ in another.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -34,8 +34,7 @@ class BothSides:
     names: Mapping[str, str] = field(default_factory=dict)  # other names of the common fields -> these
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(NamedTuple):
     """A field of a record, and the fields of the records in it."""
 
     name: str

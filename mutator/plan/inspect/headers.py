@@ -11,9 +11,8 @@ CSV and other formats with names are not concerned: their fields are found by na
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.config.settings import RowSpec
 from mutator.dataset.state import State
@@ -32,8 +31,7 @@ _EARLIER = "the header of earlier feed files"  # the recorded one, in messages
 _REMOVE = f"run once with {setting('header.check=false')}, which removes it from the manifest"
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(NamedTuple):
     """A line of names, and a line it is compared with."""
 
     line: Names  # as the file or setting has it

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from pyarrow import types
 
@@ -24,8 +23,7 @@ _ROWS = 200  # of a file
 Row = tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class Positions:
+class Positions(NamedTuple):
     """The positions of fields in the rows of a file; None: the rows lack the field."""
 
     ids: tuple[int, ...] | None
@@ -33,8 +31,7 @@ class Positions:
     op: int | None
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """The first rows of a delimited file, each the bytes of its fields; NULL is empty."""
 
     source: Source
@@ -153,8 +150,7 @@ def _feed_names(text: TextSpec, survey: Survey) -> Sequence[str]:
     return max((tuple(one.schema.names) for one in named), key=len, default=())
 
 
-@dataclass(frozen=True)
-class _Widths:
+class _Widths(NamedTuple):
     """The numbers of fields of whole rows."""
 
     feed: int

@@ -1,9 +1,9 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,8 +27,7 @@ DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lac
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: feed files with a lower one do not change the schema
 
 
-@dataclass(frozen=True)
-class RunFields:
+class RunFields(NamedTuple):
     """The names of the fields with a meaning for the run."""
 
     ids: tuple[str, ...]
