@@ -12,6 +12,7 @@ from typing import Any
 
 from mutator.cli.command import Option, option
 from mutator.cli.messages import notify
+from mutator.cli.usage import listed
 from mutator.config.sources import read_places
 from mutator.errors import error
 
@@ -31,8 +32,7 @@ def place(name: str, **settings: Any) -> Option:
 
     def add_to(parser: argparse.ArgumentParser) -> None:
         action = add(parser)
-        spelling = name if name.startswith("-") else action.metavar
-        parser.set_defaults(places={**(parser.get_default("places") or {}), action.dest: (spelling, needed)})
+        parser.set_defaults(places={**(parser.get_default("places") or {}), action.dest: needed})
 
     return add_to
 
@@ -48,7 +48,7 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
     searches: read ``mutator.toml`` of the current directory without ``--config``. Raises ConfigError.
     """
     is_here = searches and os.path.lexists(NAME)
-    places: Mapping[str, tuple[str, bool]] = getattr(arguments, "places", {})
+    places: Mapping[str, bool] = getattr(arguments, "places", {})
     found: dict[str, Any] = {}
     if not hasattr(arguments, "config"):
         if is_here and TABLES in places and arguments.tables is None:
@@ -66,14 +66,14 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         found = read_places(arguments.config)
     for name in wanted:
         setattr(arguments, name, found.get(name))
-    missing = [name for name, (_, needed) in places.items() if needed and getattr(arguments, name) is None]
+    missing = [name for name, needed in places.items() if needed and getattr(arguments, name) is None]
     if getattr(arguments, "dry_run", False) and "output" in missing:
         missing.remove("output")
     if missing:
-        what = ", ".join(places[name][0] for name in missing)
-        lines = " and ".join(f"{name} = …" for name in missing)
+        usage = arguments.usage()
         where = getattr(arguments, "config", None) or (NAME if searches else "a file that --config names")
-        cure = f"give it, or write {lines} into {where}"
+        lines = listed([f"{name} = …" for name in missing])
+        cure = f"give {'it' if len(missing) == 1 else 'them'}, or write {lines} into {where}"
         if TABLES in missing:
             cure = f"there is no {NAME} here" if searches else "give it"
-        raise error("usage", what=f"{what}: required; {cure}")
+        raise error("usage", what=f"{usage.missing(usage.called(missing))}; {cure}")

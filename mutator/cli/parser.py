@@ -65,8 +65,12 @@ class Parser(argparse.ArgumentParser):
             parsed, rest = super().parse_known_args(self._words, namespace)
         except argparse.ArgumentError as fault:
             self.error(fault.message if fault.argument_name is None else self._usage.of_option(fault))
+        places = getattr(parsed, "places", {})
         if rest:
-            self.error(self._usage.too_many(rest))
+            lacking = [name for name, needed in places.items() if needed and getattr(parsed, name) is None]
+            self.error(self._usage.too_many(rest, self._usage.called(lacking)))
+        if places and not self.commands:
+            parsed.usage = lambda: self._usage  # for messages of what reads the configuration file
         return parsed, rest
 
     @property

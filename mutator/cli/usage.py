@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, published
@@ -70,18 +70,28 @@ class Usage:
         """Return a message of argparse on a whole command line in other words."""
         _, required, names = message.partition(" are required: ")
         if required:
-            actions = [self._action(name) for name in names.split(", ")]
-            missing = [_call(action) for action in actions if action is not None]
-            arguments = [_call(action) for action in actions if action is not None and action in self.arguments]
-            cure = self._taken(arguments) if arguments else self._given_instead(missing)
-            return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{cure}"
+            return self.missing([action for action in map(self._action, names.split(", ")) if action is not None])
         if match := re.fullmatch("one of the arguments (.*) is required", message):
             missing = [_call(self.options[name.split("/")[0]]) for name in match[1].split()]
             return f"{listed(missing, 'or')} is missing{self._given_instead(missing)}"
         return message
 
-    def too_many(self, extra: Sequence[str]) -> str:
-        """Return the message on words that neither an option nor an argument takes."""
+    def missing(self, actions: Iterable[argparse.Action]) -> str:
+        """Return the message on options and arguments that a command needs."""
+        missing = {_call(action): action in self.arguments for action in actions}
+        arguments = [call for call, is_argument in missing.items() if is_argument]
+        cure = self._taken(arguments) if arguments else self._given_instead(list(missing))
+        return f"{listed(list(missing))} {'is' if len(missing) == 1 else 'are'} missing{cure}"
+
+    def called(self, names: Iterable[str]) -> list[argparse.Action]:
+        """Return the options and arguments whose values have some names."""
+        actions = {action.dest: action for action in (*self.options.values(), *self.arguments)}
+        return [actions[name] for name in names]
+
+    def too_many(self, extra: Sequence[str], missing: Sequence[argparse.Action]) -> str:
+        """Return the message on words that neither an option nor an argument takes. missing: options that need one."""
+        if missing:
+            return self.missing(missing)
         option = next((option for option, word in self._values(one_each=False) if word == extra[0]), None)
         if option is None:
             cure = "leave it out" if len(extra) == 1 else "leave them out"

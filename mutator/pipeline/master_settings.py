@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mutator.config.definitions import DEFAULTS, SETTINGS, published
+from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, SETTINGS, published
 from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
-from mutator.storage import located
+from mutator.storage import located, located_to_write
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
 _TYPE, _PATTERN = "temporal.ordering.field.type", "sequence.pattern"
@@ -75,7 +75,9 @@ def chained_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]
 
     settings: those of the user; an empty one is set, too. None are returned where ``recorded_settings`` returns none.
     """
-    return {} if _given(settings).get(_ADOPT) == "true" else settings_after(manifest_at(master), settings)
+    if _given(settings).get(_ADOPT) == "true":
+        return {}
+    return settings_after(manifest_at(located_to_write(master)[1]), settings)
 
 
 def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +91,8 @@ def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str
     given = {published(key): shown(value) for key, value in settings.items()}
     newest = known.feed_settings[-1].settings if known.feed_settings else {}
     left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == newest.get(name))}
-    kept = {name: value for name, value in newest.items() if name not in left_out}
+    # A default belongs to the run that adds its field.
+    kept = {key: value for key, value in newest.items() if not (key in left_out or key.startswith(DEFAULT_OF_FIELD))}
     if _FORMAT in newest:  # the master has the format of the manifest
         kept = {_FEED_FORMAT: newest[_FORMAT], **kept}
     kept = _agreeing(kept, given, is_named="fields" in known.spec["key"])

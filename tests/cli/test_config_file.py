@@ -64,8 +64,16 @@ def test_a_run_takes_what_it_is_not_given(text, words, output, expected, capsys)
 @pytest.mark.parametrize(
     ("text", "words", "parts"),
     [
-        (FOUND, "--config none", ["--master, --feed, --output: required", "output = … into mutator.toml"]),
-        (SETTINGS, "--dry-run", ["--master, --feed: required; give it, or write master = … and feed = … into mut"]),
+        (
+            FOUND,
+            "--config none",
+            ["--master DIR, --feed PATH and --output DIR are missing; give them"],
+        ),
+        (
+            SETTINGS,
+            "--dry-run",
+            ["give them, or write master = … and feed = … into mutator.toml"],
+        ),
         ('mastr = "master"\n' + FOUND, "", ["mutator.toml: ", "mastr: is not a known setting; did you mean master?"]),
         (PLACES + PLACES, "", ["mutator.toml: cannot be read as a configuration", "a key is given twice"]),
         ("master = master\n", "", ["mutator.toml: cannot be read as a configuration: Invalid value (at line 1"]),
@@ -73,7 +81,7 @@ def test_a_run_takes_what_it_is_not_given(text, words, output, expected, capsys)
         ('[tables.a]\nbase = "b"\n', "", ["it has several tables ([tables.NAME]), which mutator run-many merges"]),
         (FOUND, "-D master=x", ["-D master: is not a known setting but a place: give it to the command"]),
         (None, "", ["mutator.toml: cannot be read as a configuration: Is a directory"]),
-        (os.devnull, "", ["--master, --feed, --output: required"]),
+        (os.devnull, "", ["--master DIR, --feed PATH and --output DIR are missing"]),
         ("nowhere", "", ["mutator.toml: cannot be read as a configuration: No such file"]),
     ],
 )
@@ -109,7 +117,7 @@ def test_jobs_search_nothing_but_take_places_of_a_named_file(capsys):
     Path("mutator.toml").write_text(FOUND)
 
     assert job("bulk_mutate.py", ["--master", "master"]) == 2
-    assert "--feed, --output: required" in capsys.readouterr().err
+    assert "--feed PATH and --output DIR are missing" in capsys.readouterr().err
     assert job("bulk_mutate.py", ["--config", "mutator.toml", "--runner", "local"]) == 0
     assert READS not in capsys.readouterr().err
 
@@ -161,7 +169,7 @@ def test_a_file_of_many_tables(capsys):
     Path("mutator.toml").unlink()
     capsys.readouterr()
     assert main(["run-many"]) == 2
-    assert "TABLES.toml: required; there is no mutator.toml here" in capsys.readouterr().err
+    assert "TABLES.toml is missing; there is no mutator.toml here" in capsys.readouterr().err
 
 
 def test_a_place_is_explained_by_the_file_that_was_found(capsys):

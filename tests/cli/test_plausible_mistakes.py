@@ -64,7 +64,6 @@ OF_WORDS = {
     "run --feed \"'f/*.csv'\"": "--feed: 'f/*.csv' has quotes within the path; leave out one pair of quotes",
     "run --feed '~/f'": "--feed: ~/f: a shell does not expand ~ within quotes; write $HOME/f",
     # too few, too many
-    "run": "--master DIR, --feed PATH and --output DIR are missing",
     "run m f o": "--master DIR, --feed PATH and --output DIR are missing; no option is before 'm', 'f' and 'o'",
     "run --master m --output o f": "--feed PATH is missing; write --feed before 'f'",
     "verify": "DIR is missing",

@@ -86,7 +86,7 @@ def test_a_long_temporary_directory(tmp_path: Path) -> None:
         "from mutator.cli import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    words = ["run", "--runner", "local", "--config", SALES / "sales.properties", "--master", SALES / "master"]
+    words = ["run", "-v", "--runner", "local", "--config", SALES / "sales.properties", "--master", SALES / "master"]
     words += ["--feed", SALES / "feed", "--output", tmp_path / "output"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True)

@@ -62,7 +62,7 @@ def test_other_commands(stdin):
     assert stdin.run("table create t --key id --order-by at -q")[0] == 0
     content = b"id,v,at\nb,2,200\n"
     for inserted in (1, 0):
-        out = stdin.run("table apply t --feed - -D feed.format=csv --runner local", content)[1]
+        out = stdin.run("table apply t --feed - -D feed.format=csv --runner local -v", content)[1]
         assert f"inserted                         {inserted}" in out
 
 
@@ -87,7 +87,7 @@ def test_a_terminal(stdin):
         ),
         ("run --master master --feed - --output out --key 0 --order-by 2 --runner spark", 2, "add --runner local"),
         ("run --master master --feed - --output out --key 0 --runner local", 2, "--feed - has no file name, and order"),
-        ("init --master master --feed -", 2, "argument --feed: this command does not read stdin: write it to a file"),
+        ("init --master master --feed -", 2, "--feed: this command does not read stdin: write it to a file"),
         ("partition --feed - --by 0 --to parts --key 0", 2, "this command does not read stdin"),
         ("bridge run --from t --text d --feed -", 2, "this command does not read stdin"),
     ],

@@ -147,7 +147,7 @@ class Dataset:
         sources = put(self.work / f"feed-{self.number}", feed, self.order_type, has_op=True)
         plan = self.plan(sources, join, buckets, unique, memory, full, expire)
         rows = replace(plan.rows, carries=carries)
-        plan = replace(plan, strategy=replace(plan.strategy, engine=engine), rows=rows)
+        plan = replace(plan, strategy=plan.strategy._replace(engine=engine), rows=rows)
         staging = self.work / f"output-{self.number}"
         for name in ("order", "tombstones", "rejected"):
             (staging / "_mutator" / name).mkdir(parents=True)

@@ -162,7 +162,7 @@ def test_a_truncate_is_accounted_for(tmp_path: Path) -> None:
         assert merged(tmp_path / engine, [rows, *after], engine, BY_POSITION, on) == ([("d", 5, "z")], [])
     for first, same, lower in (reports[:3], reports[3:]):
         assert first.changed == 3
-        lines = [" ".join(line.split()) for line in first.text().splitlines()]
+        lines = [" ".join(line.split()) for line in first.text(verbose=True).splitlines()]
         assert {"truncate 1 tombstones 0", "delete of unknown 0 truncated 2"} <= {*lines}
         assert counted(first) == {
             "feed rows": 5,

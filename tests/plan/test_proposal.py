@@ -162,7 +162,7 @@ def test_any_value_can_be_read_back():
         Choice("id.field.ordinals", None, "none", [("a", "b")], "Which?", needed=True),
     )
     proposal = Proposal(choices)
-    assert tomllib.loads(toml_text(proposal, ["master  a\nb = 1"], "mutator run")) == {"field.names": values}
+    assert tomllib.loads(toml_text(proposal, ["master  a\nb = 1"], {}, "mutator run")) == {"field.names": values}
     assert not proposal.usable
     assert proposal.questions == ["Is it?", "Which?"]
 

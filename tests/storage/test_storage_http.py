@@ -166,6 +166,7 @@ def test_each_method_that_writes_is_refused(name):
         "waits",
         "empty_directories",
         "stat",
+        "target",
         "open",
         "mapped",
         "entries",

@@ -171,11 +171,11 @@ def test_messages_on_a_dataset_in_place_of_a_table_say_what_works(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     rows = pa.table({"id": [1], "at": [1]})
     mutator.merge(master=rows[:0], feed=rows, output="my master", key="id", order_by="at", output_format="parquet")
-    key, taken_over = ["--key", "id", "--order-by", "at"], "mutator table create NEW --from 'my master'"
+    key, taken_over = ["--key", "id", "--order-by", "at"], "mutator table create NEW --dataset 'my master'"
     for words in (["create", "my master", *key], ["apply", "my master", "--feed", "my master"]):
         assert main(["table", *words]) in (2, 5)
         assert taken_over.replace("my master", f"{tmp_path}/my master") in capsys.readouterr().err
-    assert main(["table", "create", "NEW", "--from", "my master"]) == 0
+    assert main(["table", "create", "NEW", "--dataset", "my master"]) == 0
     assert main(["table", "create", "NEW", *key]) == 5
     assert f"merge into the table with: mutator table apply {tmp_path}/NEW --feed" in capsys.readouterr().err
     for words, cure in (

@@ -172,7 +172,7 @@ def test_status_history_report_and_metrics_show_what_was_set_aside(
     assert re.search(r"mutator_success\{.*\} 1.0\n", measured)
     assert re.search(r"mutator_set_aside_files\{.*\} 1.0\n", measured)
     assert " 1 (+1 set aside) " in place.said(capsys, "history")[1]
-    text = f"{place.failed}/ups_2.csv: is UTF-16 text; convert it"
+    text = f"{place.failed}/ups_2.csv: is UTF-16 text; set "
     code, out, _ = place.said(capsys, "status")
     assert (code, "failed   1 file set aside, see below\n" in out, text in out) == (5, True, True)
     page = tmp_path / "page.html"
