@@ -28,6 +28,14 @@ class HeaderFault(NotReadable):
     """The header of an intact file does not name each field; the text says why."""
 
 
+class OtherForm(NotReadable):
+    """An intact file has another form than files of its format; the text says which, and the cure how to change it."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.cure = cure
+
+
 class Unfit(NotReadable):
     """An intact row cannot be converted to what this run needs; the text says why."""
 

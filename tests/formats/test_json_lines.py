@@ -93,6 +93,8 @@ def test_any_objects_in_any_windows(rows: list[dict[str, Any]], style: Any, end:
         (b'{"a":1,"b":2}', "has the member 'b', which none of the first rows has; name it in output.schema"),
         (b'{"a":1,"a":1}', "has the member 'a' twice"),
         (b'{"a": 1, "\\u0061": 1}', "has the member 'a' twice"),
+        (b'{"a":1,"a":' + b"1" * 200 + b"}", "has the member 'a' twice"),
+        (b'{"a":' + b"[" * 3000 + b"]" * 3000 + b"}", "is nested too deep"),
         (b'{"a":"\\udc00"}', "is not JSON: JSON is malformed: invalid utf-16 surrogate pair (byte 12)"),
     ],
 )
@@ -100,6 +102,28 @@ def test_a_bad_line_is_a_reject_among_others(line: bytes, why: str) -> None:
     rows, rejects, _ = found(b'{"a":1}\n \n%b\n{"a":2}' % line, ["a"])
     assert rows == [(b"1",), (b"2",)]
     assert rejects == [(10, 3, why)]
+
+
+def test_a_repeated_member_as_long_as_the_blanks_of_another_style() -> None:
+    rows, rejects, _ = found(b'{"a":1,"a":11,"b":2,"c":3,"d":4}\n{"a": 1, "b": 2, "c": 3, "d": " "}\n', [*"abcd"])
+    assert rows == [(b"1", b"2", b"3", b" ")]
+    assert rejects == [(0, 1, "has the member 'a' twice")]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_encoding(tmp_path: Any, engine: str) -> None:
+    work = Work(tmp_path, engine)
+    work.put("master/m", MASTER, "parquet")
+    work.put("feed/f_1", b'{"id":"\xe9","at":2,"n":null}\n{"id":"\x81","at":2}\n{"id":"c","at":2}\n')
+    report = work.run({"reject.policy": "quarantine", "encoding": "cp1252"})
+    assert [row["id"] for row in work.rows()] == ["a", "b", "c", "é"]
+    assert [(row["offset"], row["line"]) for row in report.rejects["feed"]] == [(28, 2)]
+
+    work.put("feed/f_1", '{"id":"é","at":3,"n":7.5}\n'.encode("utf-16"))
+    with pytest.raises(DataError, match="is UTF-16 text; set encoding=utf-16"):
+        work.run()
+    work.run({"encoding": "utf-16"})
+    assert {"id": "é", "at": 3, "n": 7.5} in work.rows()
 
 
 @pytest.mark.parametrize(
@@ -110,6 +134,7 @@ def test_a_bad_line_is_a_reject_among_others(line: bytes, why: str) -> None:
         (["9223372036854775808"], pa.decimal128(38, 0)),
         (["true", "null"], pa.bool_()),
         (['"2026-01-31"'], pa.string()),
+        (["1" * 5000], pa.string()),
         (["1", '"a"'], pa.string()),
         (["null"], pa.string()),
         (['["2026-01-31"]', "[]"], pa.list_(pa.string())),
@@ -161,12 +186,16 @@ def test_a_nested_value_is_text_for_text(tmp_path: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("f.json", b'[{"id":"a"}]', "it is an array; put each object of it on a line of its own"),
-        ("f", b'[\n  {"id":"a"}\n]\n', "it is an array"),
-        ("f.json", b'{\n  "id": "a"\n}\n', "its first line is not a whole object"),
-        ("f.csv", b'{\n  "id": "a"\n}\n', "its first line is not a whole object"),
-        ("f.ndjson", b"id,at\na,2\n", "its first line is not a JSON object"),
-        ("f.json", b'{"i\\"d":"a"}', "it has a member 'i\"d'; a field cannot have quotes"),
+        ("f.json", b'[{"id":"a"}]', "is a JSON array; put each object of it on a line of its own"),
+        ("f", b'[\n  {"id":"a"}\n]\n', "is a JSON array"),
+        ("f.json", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
+        ("f.csv", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
+        (
+            "f.ndjson",
+            b"id,at\na,2\n",
+            "does not begin with a JSON object; have JSON Lines delivered, or set another feed.format",
+        ),
+        ("f.json", b'{"i\\"d":"a"}', "has a member 'i\"d'; rename it"),
     ],
 )
 def test_another_document_is_refused(tmp_path: Any, name: str, content: bytes, why: str) -> None:

@@ -692,7 +692,7 @@ def test_a_file_whose_only_line_is_no_header(job):
 @pytest.mark.parametrize(
     ("name", "line", "says"),
     [
-        ("u.csv", '[\n  {\n    "id": 3,\n    "name": "x"\n  }\n]\n', "it is an array; put each object"),
+        ("u.csv", '[\n  {\n    "id": 3,\n    "name": "x"\n  }\n]\n', "is a JSON array; put each object"),
         ("u.txt", "<html><body>404</body></html>", "is HTML, and no data"),
     ],
 )

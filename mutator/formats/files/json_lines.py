@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
@@ -21,17 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from mutator.formats.content import Content, NotReadable
+from mutator.errors.parts import setting
+from mutator.formats.content import Content, OtherForm
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Lines, scan
 from mutator.formats.files.lines import UTF8_BOM, chunks
-from mutator.rules.byte_columns import PAD, ByteColumn, Ints, binary, exchanged
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Ints, binary, exchanged
 
+_MOST_DIGITS = 38  # of a decimal
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
-_QUOTE, _N, _SLASH, _OPEN, _CLOSE = b'"n\\{}'
-_ARRAY = "it is an array; put each object of it on a line of its own (jq -c '.[]')"
-_OTHER = "its first line is not a JSON object"
-_PRETTY = "its first line is not a whole object; put each object on a line of its own (jq -c .)"
+_QUOTE, _N, _SLASH, _OPEN, _CLOSE, _SPACE = b'"n\\{} '
+_ARRAY = "is a JSON array", "put each object of it on a line of its own (jq -c '.[]')"
+_TOO_DEEP = "is nested too deep"
+_OTHER = "does not begin with a JSON object", f"have JSON Lines delivered, or set another {setting('feed.format')}"
+_PRETTY = "has a JSON object over several lines", "put each object on a line of its own (jq -c .)"
 
 
 class JsonLinesFiles:
@@ -48,23 +51,21 @@ class JsonLinesFiles:
         lines = [line for line in whole.removeprefix(UTF8_BOM).splitlines() if line.strip()]
         first = lines[0].lstrip() if lines else b"{}"
         if first.startswith(b"["):
-            raise NotReadable(_ARRAY)
+            raise OtherForm(*_ARRAY)
         if not first.startswith(b"{"):
-            raise NotReadable(_OTHER)
+            raise OtherForm(*_OTHER)
         if (head and not whole) or _is_cut(first):
-            raise NotReadable(_PRETTY)
+            raise OtherForm(*_PRETTY)
         values = dict[str, list[bytes]]()
         for line in lines:
             try:
                 for name, value in _OBJECT.decode(line).items():
                     values.setdefault(name, []).append(bytes(value))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 continue  # the row is a reject, whose reason the reader says
         odd = next((name for name in values if _ODD.search(name)), None)
         if odd is not None:
-            raise NotReadable(
-                f"it has a member {odd!r}; a field cannot have quotes, backslashes or controls in its name"
-            )
+            raise OtherForm(f"has a member {odd!r}", "rename it: quotes, backslashes and controls cannot be in names")
         return FileSchema(pa.schema([(name, _type_of(found)) for name, found in values.items()]), bom=bom)
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
@@ -105,8 +106,8 @@ def _is_cut(line: bytes) -> bool:
     """Return whether a line is the beginning of a document that goes on in the next line."""
     try:
         _OBJECT.decode(line)
-    except msgspec.DecodeError as fault:
-        return "truncated" in str(fault)
+    except (msgspec.DecodeError, RecursionError) as fault:
+        return "truncated" in str(fault) and not line.rstrip().endswith(b"}")
     return False
 
 
@@ -128,9 +129,11 @@ def _kind(value: bytes) -> Any:
         return None
     if first in b'"ntf':
         return {_QUOTE: pa.string(), _N: pa.null()}.get(first, pa.bool_())
-    if value.lstrip(b"-").isdigit():
-        return pa.int64() if -(2**63) <= int(value) < 2**63 else pa.decimal128(38, 0)
-    return pa.float64()
+    if not value.lstrip(b"-").isdigit():
+        return pa.float64()
+    if len(value.lstrip(b"-")) > _MOST_DIGITS:
+        return pa.string()
+    return pa.int64() if -(2**63) <= int(value) < 2**63 else pa.decimal128(_MOST_DIGITS, 0)
 
 
 def _nested_type(values: Sequence[bytes]) -> Any:
@@ -165,24 +168,14 @@ def _rows(lines: Lines, before: int, members: tuple[str, ...], names: Sequence[s
     """Return the rows of some lines. before: number of lines of the split before them. members: of the file."""
     decoder, sizes = _decoder(members)
     table, found = lines.table, _decoded(decoder, lines, members)
-    columns, count = dict[str, Any](), np.zeros(len(found.rows), np.int64)
-    size = np.ones(len(found.rows), np.int64)
-    for number, name in enumerate(members):
-        values = [*map(attrgetter(f"f{number}"), found.rows)]
-        lengths = np.fromiter(map(len, values), np.int64, len(values))
-        size += np.where(lengths > 0, lengths + sizes[number], 0)
-        count += lengths > 0
-        if name in names:
-            columns[name] = _texts(b"".join(values), lengths)
-    # Nearly all programs write no blanks, or one after each comma and colon. A line of another length has other blanks,
-    # escapes in names, or a member twice.
+    values = [_values(map(attrgetter(f"f{number}"), found.rows), len(found.rows)) for number in range(len(members))]
     numbers = found.numbers
-    full = (table.ends - table.starts)[numbers]
-    for row in np.flatnonzero((full != size) & (full != size + 2 * count - 1)).tolist():
+    for row in _other_lengths(lines, numbers, values, sizes).tolist():
         line = lines.data[table.starts[numbers[row]] : table.ends[numbers[row]]].tobytes()
-        repeated = _repeated(line)
-        if repeated is not None:
-            found.faults[int(numbers[row])] = f"has the member {repeated!r} twice"
+        why = _fault_of_members(line)
+        if why is not None:
+            found.faults[int(numbers[row])] = why
+    columns = {name: _texts(one) for name, one in zip(members, values, strict=True) if name in names}
     good = ~np.isin(numbers, [*found.faults])
     numbers = numbers[good]
     batch = pa.RecordBatch.from_arrays([columns[name] for name in names], [*names])
@@ -190,7 +183,7 @@ def _rows(lines: Lines, before: int, members: tuple[str, ...], names: Sequence[s
         batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(numbers), pa.struct([])))
     elif not good.all():
         batch = batch.filter(pa.array(good))
-    rejects = [lines.reject(row, before, why) for row, why in sorted(found.faults.items())]
+    rejects = lines.rejects(before, (lines.reject(row, before, why) for row, why in found.faults.items()))
 
     def raw() -> ByteColumn:
         return ByteColumn(lines.data, table.starts[numbers], table.ends[numbers] + 1)
@@ -220,7 +213,7 @@ def _decoded(decoder: Any, lines: Lines, members: Sequence[str]) -> _Decoded:
     body = data[: -len(PAD)].tobytes()
     # An object that spans lines, or shares one, would be read as a row.
     if (data[starts] == _OPEN).all() and (data[ends - 1] == _CLOSE).all():
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body.decode()
             rows = decoder.decode_lines(body)
             if len(rows) == len(starts):
@@ -234,7 +227,7 @@ def _decoded(decoder: Any, lines: Lines, members: Sequence[str]) -> _Decoded:
             line.decode()
             rows.append(decoder.decode(line))
             numbers.append(number)
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
             faults[number] = _reason(line, members, fault)
     return _Decoded(rows, np.array(numbers, np.int64), faults)
 
@@ -243,6 +236,8 @@ def _reason(line: bytes, members: Collection[str], fault: Exception) -> str:
     """Return why a line is a reject."""
     if isinstance(fault, UnicodeDecodeError):
         return "is not UTF-8"
+    if isinstance(fault, RecursionError):
+        return _TOO_DEEP
     if not isinstance(fault, msgspec.ValidationError):
         return f"is not JSON: {fault}"
     try:
@@ -252,28 +247,70 @@ def _reason(line: bytes, members: Collection[str], fault: Exception) -> str:
     return f"has the member {other!r}, which none of the first rows has; name it in output.schema"
 
 
-def _repeated(line: bytes) -> str | None:
-    """Return a member that an object has twice; None if it has none."""
-    seen = set[str]()
-    for name, _ in json.loads(line, object_pairs_hook=list):
-        if name in seen:
-            return str(name)
-        seen.add(name)
-    return None
+def _fault_of_members(line: bytes) -> str | None:
+    """Return why an object is a reject for its members; None if it has each once."""
+    try:
+        names = [name for name, _ in json.loads(line, object_pairs_hook=list)]
+    except RecursionError:
+        return _TOO_DEEP
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    return None if repeated is None else f"has the member {repeated!r} twice"
 
 
-def _texts(data: bytes, lengths: Ints) -> Any:
-    """Return the texts of values as a pa.Array of large_binary. data: the values, one after the other."""
+class _Values(NamedTuple):
+    """The values of one member as the lines have them, one after the other; empty where a line lacks it."""
+
+    data: Bytes  # with ``PAD``
+    lengths: Ints
+
+    def spaces(self) -> Ints:
+        """Return the number of spaces in each."""
+        ends = np.cumsum(self.lengths)
+        return _spaces(self.data, ends - self.lengths, ends)
+
+
+def _values(found: Iterable[Any], count: int) -> _Values:
+    raw = list(found)
+    return _Values(np.frombuffer(b"".join((*raw, PAD)), np.uint8), np.fromiter(map(len, raw), np.int64, count))
+
+
+def _spaces(data: Bytes, starts: Ints, ends: Ints) -> Ints:
+    before = np.zeros(len(data) + 1, np.int64)
+    np.cumsum(data == _SPACE, out=before[1:])
+    return before[ends] - before[starts]
+
+
+def _other_lengths(lines: Lines, numbers: Ints, values: Sequence[_Values], sizes: Ints) -> Ints:
+    """Return the rows whose lines have more than their members: blanks, escapes in names, or a member twice.
+
+    Nearly all programs write no blanks, or one after each comma and colon, which do not count. numbers: of the lines.
+    """
+    starts, ends = lines.table.starts[numbers], lines.table.ends[numbers]
+    size, count = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    for one, own in zip(values, sizes.tolist(), strict=True):
+        size += np.where(one.lengths > 0, one.lengths + own, 0)
+        count += one.lengths > 0
+    others = ends - starts != size
+    if not others.any():
+        return np.flatnonzero(others)
+    blanks = _spaces(lines.data, starts, ends) - sum(one.spaces() for one in values)
+    return np.flatnonzero(others & ~((ends - starts == size + blanks) & (blanks == 2 * count - 1)))
+
+
+def _texts(values: _Values) -> Any:
+    """Return the texts of values as a pa.Array of large_binary."""
+    body, lengths = values
     ends = np.cumsum(lengths)
-    starts, body = ends - lengths, np.frombuffer(data + PAD, np.uint8)
+    starts = ends - lengths
     first = body[starts]
     null, text = (lengths == 0) | (first == _N), (first == _QUOTE) & (lengths > 0)
-    values = ByteColumn(body, starts + text, ends - text).take()
-    slashes = np.flatnonzero(body[: len(data)] == _SLASH)
+    found = ByteColumn(body, starts + text, ends - text).take()
+    slashes = np.flatnonzero(body == _SLASH)
     if len(slashes):
         rows = np.unique(np.searchsorted(ends, slashes, side="right"))
         escaped = rows[text[rows]]
-        spelled = b",".join(data[starts[row] : ends[row]] for row in escaped.tolist())
-        read = [text.encode() for text in json.loads(b"[%b]" % spelled)]
-        values = exchanged(values, [(escaped, pa.array(read, pa.large_binary()))]) if len(escaped) else values
-    return pc.if_else(pa.array(null), binary(None), values) if null.any() else values
+        if len(escaped):
+            spelled = b",".join(body[starts[row] : ends[row]].tobytes() for row in escaped.tolist())
+            read = [text.encode() for text in json.loads(b"[%b]" % spelled)]
+            found = exchanged(found, [(escaped, pa.array(read, pa.large_binary()))])
+    return pc.if_else(pa.array(null), binary(None), found) if null.any() else found

@@ -19,7 +19,7 @@ from mutator.config.settings import RowSpec
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, quoted_value, setting
-from mutator.formats.content import EncodingFault, HeaderFault, NotReadable
+from mutator.formats.content import EncodingFault, HeaderFault, NotReadable, OtherForm
 from mutator.formats.files import lines
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
@@ -73,7 +73,7 @@ def probe_file(
     sequence = rows.order.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     is_delimited = source.format.delimited
-    if is_delimited:
+    if not source.format.stores_schema:
         source = replace(source, encoding=encoding_of(rows.text.encoding, source.path, head))
         if source.encoding != UTF8:
             head = b"".join(transcoded([head], source.encoding, cut=True))
@@ -83,6 +83,9 @@ def probe_file(
     if other == "JSON" and wanted is None:
         file_format, is_delimited = "json", False
         source = replace(source, file_format=file_format)
+    elif other == "JSON":
+        cure = f"deliver the feed in one format, or set {setting('feed.format=json')}"
+        raise error("format", path=source.path, what=f"is JSON, not {source.format.title}", cure=cure)
     elif other is not None:
         raise error("markup", path=source.path, content=other)
     if file_format == "text":
@@ -243,10 +246,10 @@ def _probe_schema(
             if not source.bytes and source.format.stores_schema:
                 raise NotReadable(f"it is empty, but {file_format} files never are")
             content = whole(stream, source.compression)
-            if not delimited:
-                return FILE_FORMATS[file_format].probe(content, dialect), b""
             if source.encoding != UTF8:
                 content = cast(BinaryIO, BlockStream(transcoded(blocks(content), source.encoding)))
+            if not delimited:
+                return FILE_FORMATS[file_format].probe(content, dialect), b""
             recorded = RecordedStream(content, ending)
             return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head()
 
@@ -260,6 +263,8 @@ def _probe_schema(
                 file_schema = with_header if header else file_schema
     except HeaderFault as fault:
         raise error("format", path=source.path, what=fault, cure=_NAME_ALL) from None
+    except OtherForm as fault:
+        raise error("format", path=source.path, what=fault, cure=fault.cure) from None
     except EncodingFault:
         raise unreadable_header(source.path, source.encoding) from None
     except (NotReadable, CorruptStream) as fault:
