@@ -294,8 +294,9 @@ class TextSpec:
         "encoding",
         forms.ENCODING,
         "utf-8",
-        "the [encoding](formats.md#encodings) of delimited text and CSV in the feed, and in a master that another "
-        "program wrote: `utf-8`, `utf-16`, `latin-1`, `cp1252`, or another one that Python knows; runs write UTF-8",
+        "the [encoding](formats.md#encodings) of delimited text, CSV and JSON Lines in the feed, and in a "
+        "master that another program wrote: `utf-8`, `utf-16`, `latin-1`, `cp1252`, or another one that "
+        "Python knows; runs write UTF-8",
     )
     master_encoding: str | None = defined(
         FORMATS,
