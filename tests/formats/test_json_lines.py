@@ -206,13 +206,24 @@ def test_another_document_is_refused(tmp_path: Any, name: str, content: bytes, w
         work.run()
 
 
-def test_it_is_not_written(tmp_path: Any) -> None:
+@pytest.mark.parametrize(
+    ("settings", "tags"), [({}, ["x"]), ({"output.format": "csv"}, '["x"]'), ({"output.format": "avro"}, ["x"])]
+)
+def test_a_first_run_writes_parquet_unless_another_format_is_set(tmp_path: Any, settings: Any, tags: Any) -> None:
     work = Work(tmp_path)
-    work.put("feed/f_1.jsonl", FEED)
+    deep = "[" * 40 + "]" * 40
+    work.put("feed/f_1.jsonl", f'{{"id":"a","at":1,"tags":["x"],"deep":{deep}}}\n'.encode())
     (tmp_path / "master").mkdir()
-    cure = r"json is only read; set output\.format to csv, escaped, avro, parquet or orc"
-    with pytest.raises(ConfigError, match=cure):
-        work.run({"allow.empty.master": "true"})
+    work.run({"allow.empty.master": "true", **settings})
+    assert [(row["tags"], row["deep"]) for row in work.rows()] == [(tags, deep)]
+    assert {path.suffix for path in work.files} == {f".{settings.get('output.format', 'parquet')}"}
+
+
+def test_two_files_are_compared(tmp_path: Any, capsys: Any) -> None:
+    work = Work(tmp_path)
+    old, new = (str(work.put(f"{n}.jsonl", b'{"id":1,"n":%d}\n{"id":2,"n":2}\n' % n)) for n in (1, 3))
+    assert main(["diff", old, new, "--key", "id"]) == 0
+    assert capsys.readouterr().out.startswith("0 records added, 0 removed, 1 changed")
 
 
 def test_types_are_inferred_from_all_files_of_a_first_feed(tmp_path: Any) -> None:
@@ -220,7 +231,7 @@ def test_types_are_inferred_from_all_files_of_a_first_feed(tmp_path: Any) -> Non
     (tmp_path / "master").mkdir()
     work.put("feed/f_1", b'{"id":"a","at":1,"n":1}\n')
     work.put("feed/f_2.json", b'{"id":"b","at":2,"n":2.5,"tags":["x"]}\n')
-    report = work.run({"allow.empty.master": "true", "output.format": "parquet"})
+    report = work.run({"allow.empty.master": "true"})
 
     assert [(row["id"], row["n"], row["tags"]) for row in work.rows()] == [("a", 1.0, None), ("b", 2.5, ["x"])]
     assert "types are those of the first values: id string, at int64, n double, tags list<item: string>" in str(

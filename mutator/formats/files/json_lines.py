@@ -29,12 +29,13 @@ from mutator.formats.files.lines import UTF8_BOM, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Ints, binary, exchanged
 
 _MOST_DIGITS = 38  # of a decimal
+_MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
 _QUOTE, _N, _SLASH, _OPEN, _CLOSE, _SPACE = b'"n\\{} '
-_ARRAY = "is a JSON array", "put each object of it on a line of its own (jq -c '.[]')"
+_ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 or newer: jq -c '.[]')"
 _TOO_DEEP = "is nested too deep"
 _OTHER = "does not begin with a JSON object", f"have JSON Lines delivered, or set another {setting('feed.format')}"
-_PRETTY = "has a JSON object over several lines", "put each object on a line of its own (jq -c .)"
+_PRETTY = "has a JSON object over several lines", "put each object on a line of its own (jq 1.7 or newer: jq -c .)"
 
 
 class JsonLinesFiles:
@@ -140,9 +141,17 @@ def _nested_type(values: Sequence[bytes]) -> Any:
     """Return the type that Arrow infers for nested values; text if it infers none."""
     lines = b"".join(b'{"_":%b}\n' % value for value in values)
     try:
-        return _without_times(arrow_json.read_json(pa.BufferReader(lines)).schema.field(0).type)
-    except pa.ArrowException:
+        found = _without_times(arrow_json.read_json(pa.BufferReader(lines)).schema.field(0).type)
+    except (pa.ArrowException, RecursionError):
         return pa.string()
+    return found if _depth(found) <= _MOST_LEVELS else pa.string()
+
+
+def _depth(data_type: Any) -> int:
+    """Return the number of levels of a type."""
+    if not pa.types.is_nested(data_type):
+        return 0
+    return 1 + max((_depth(data_type.field(number).type) for number in range(data_type.num_fields)), default=0)
 
 
 def _without_times(data_type: Any) -> Any:

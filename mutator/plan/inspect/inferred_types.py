@@ -13,15 +13,19 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.schema_evolution import widened
 
 
-def with_known_types(known: Iterable[FileSchema | None], feed: Sequence[Source]) -> tuple[list[Source], list[str]]:
+def with_known_types(
+    known: Iterable[FileSchema | None], feed: Sequence[Source], written: str | None
+) -> tuple[list[Source], list[str]]:
     """Return the files of a feed, and notes. Those whose types are inferred get the fields of all of them.
 
     known: the schemas of the output, the master and its files, whose fields come first, and whose types win. Where they
-    have only text, so has the feed.
+    have only text, so has the feed. written: the format of the output, None if it is not known yet. Where
+    it has no nested types, their values are text.
     """
     inferred = [one.file_schema.schema for one in feed if one.file_schema is not None and _is_inferred(one)]
     if not inferred:
@@ -29,9 +33,11 @@ def with_known_types(known: Iterable[FileSchema | None], feed: Sequence[Source])
     schemas = [one for one in known if one is not None and one.named]
     typed = not schemas or any(one.typed for one in schemas)
     types = {field.name: field.type for one in reversed(schemas) for field in one.schema if one.typed or not typed}
+    nested = written is None or FILE_FORMATS[written].nested
     more = dict[str, Any]()
     for field in (field for schema in inferred for field in schema if field.name not in types):
-        more[field.name] = _common(more.get(field.name, field.type), field.type) if typed else pa.string()
+        fitting = _common(more.get(field.name, field.type), field.type)
+        more[field.name] = fitting if typed and (nested or not pa.types.is_nested(fitting)) else pa.string()
     schema = pa.schema([*types.items(), *more.items()])
     found = [
         replace(one, file_schema=FileSchema(schema, typed, bom=one.bom), width=len(schema))

@@ -159,7 +159,8 @@ def survey_feed(
             sources, _ = unmanaged_sources(of_master, own, storage_for(master), master, named=True)
             survey = replace(survey, master=sources)
     schemas_of_master = (survey.dataset_schema, *(source.file_schema for source in survey.master))
-    found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found)
+    written = output.format or (None if known is None else known.spec["format"])
+    found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found, written)
     if tables:
         schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
         if wanted is not None:

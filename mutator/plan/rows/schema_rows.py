@@ -125,9 +125,11 @@ def _notes_on_ids(rows: RowSpec, survey: Survey) -> tuple[str, ...]:
 def _output_format(rows: RowSpec, output: OutputSpec, survey: Survey) -> str:
     known = survey.state
     before = known.spec["format"] if known is not None else None
-    first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
+    formats = [source.file_format for source in (*survey.master, *survey.feed)]
+    # A first run of files that cannot be written has no other format to go by.
+    first = next((one for one in formats if FORMATS[one].suffix), "parquet" if formats else "text")
     found = output.format or before or first
-    if found == "text" or not FORMATS[found].suffix:
+    if found == "text":
         raise error("config", where=setting("output.format"), faults=_cure_for(found, rows, survey))
     return str(found)
 
@@ -145,8 +147,7 @@ def _cure_for(file_format: str, rows: RowSpec, survey: Survey) -> str:
         if named_csv is not None:
             cure += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
             cure += " and give fields by ordinal" if rows.called else ""
-    why = "cannot store what other formats can" if FORMATS[file_format].suffix else "is only read"
-    return f"{file_format} {why}; {cure}"
+    return f"{file_format} cannot store what other formats can; {cure}"
 
 
 def _dialect(text: TextSpec, survey: Survey, codec: str | None) -> Dialect:
