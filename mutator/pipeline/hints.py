@@ -137,7 +137,10 @@ def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
 
 
 def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None:
-    """Return the setting that fits the values of the order field. known: the manifest, which has its type already."""
+    """Return the setting that fits the values of the order field, unless it has a type already.
+
+    known: the manifest, which has it.
+    """
     (field,) = _fields_of(layout, (layout.order_field,))
     if field not in rows.columns:
         return None
@@ -145,7 +148,11 @@ def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None
     found = order_hint(facts, layout.order_type)
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
-        return f"{looks}, but the master's are {layout.order_type}" if known is not None and of_another_type else found
+        schema = getattr(layout, "result", None)
+        is_typed = known is not None or not (
+            schema is None or pa.types.is_string(schema.field(layout.order_field).type)
+        )
+        return f"{looks}, but the master's are {layout.order_type}" if is_typed and of_another_type else found
     roles = {field, *_fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
     times = time_fields(others, layout.order_type)
