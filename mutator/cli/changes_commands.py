@@ -31,10 +31,9 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
 
 def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[FileEntry]]]:
     """Return the directories that have changed rows, and the files in them."""
+    from mutator.dataset.directory import is_base, is_table
     from mutator.pipeline.kept_changes import changes_at
     from mutator.workflow.directory.changed_rows import changes_between
-    from mutator.workflow.directory.results import is_table
-    from mutator.workflow.directory.verification import is_base
 
     _, path = located_to_write(arguments.place)
     if is_table(path):
@@ -48,9 +47,8 @@ def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[FileEntry
 
 
 def _put(arguments: argparse.Namespace) -> CommandReport:
-    from mutator.dataset.directory import read_manifest
+    from mutator.dataset.directory import is_base, read_manifest
     from mutator.pipeline.kept_changes import check_free, put_changes
-    from mutator.workflow.directory.verification import is_base
 
     if (arguments.start, arguments.end, arguments.output) != (None, None, None):
         raise error("usage", what="--changes takes all files as they are: leave out --from, --to and --output")

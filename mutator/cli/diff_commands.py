@@ -62,7 +62,7 @@ def dataset_at(place: str, stack: ExitStack) -> Compared:
 
     A version of a table may be a tag, too.
     """
-    from mutator.workflow.directory.verification import is_base
+    from mutator.dataset.directory import is_base, is_table
 
     storage, path = located_to_write(place)
     found = _VERSION.fullmatch(place)
@@ -76,7 +76,7 @@ def dataset_at(place: str, stack: ExitStack) -> Compared:
         if isinstance(version, str):
             raise error("usage", what=f"{place}@{version}: a base has no tags; give the number of a version")
         return Compared(dataset_of(place, version))
-    if storage.stat(f"{path}/_mutator/table") is not None:
+    if is_table(path):
         from mutator.engine.scratch import scratch_directory
         from mutator.table.table import Table
 

@@ -52,13 +52,12 @@ class Question(NamedTuple):
 
 def explained(question: Question) -> Explanation:
     """Explain a record. Raises MutatorError for a place, a key or options that cannot be used."""
-    from mutator.dataset.manifest import TABLE
-    from mutator.workflow.directory.verification import is_base
+    from mutator.dataset.directory import is_base, is_table
 
     storage, path = located_to_write(question.place)
     if storage.stat(path) is None and storage.renames:
         raise error("path.missing", path=question.place, what="base, master or table")
-    if storage.stat(f"{path}/{TABLE}") is not None:
+    if is_table(path):
         return _of_table(question, path, None)
     table = table_in(path)
     if table is not None:

@@ -125,9 +125,9 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
+    from mutator.dataset.directory import is_base, is_table
     from mutator.pipeline.verify import repair_dataset, verify
-    from mutator.workflow.directory.results import is_table
-    from mutator.workflow.directory.verification import is_base, repair_base, verify_base
+    from mutator.workflow.directory.verification import repair_base, verify_base
 
     storage, path = located_to_write(arguments.directory)
     if storage.stat(path) is None:

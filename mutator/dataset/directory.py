@@ -21,8 +21,22 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for
 
 _TAKEN_OVER = ("tombstones", "order", "filters")  # roles of side files that may be taken over
-_LOG = f"{manifest.DIRECTORY}/log"  # of the base of a workflow
+_OF_BASE = (f"{manifest.DIRECTORY}/log", "incr", "master")  # a base has one of them, also before its first version
+_DIRECTORIES_OF_BASE = ("incr", "master", "table", "archive")
 _COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
+
+
+def is_table(path: str) -> bool:
+    """Return whether a directory has a versioned table."""
+    return storage_for(path).stat(posixpath.join(path, manifest.TABLE)) is not None
+
+
+def is_base(path: str) -> bool:
+    """Return whether a directory is the base of a workflow, also before its first version, and no dataset or table."""
+    storage = storage_for(path)
+    if storage.stat(posixpath.join(path, manifest.PATH)) is not None or is_table(path):
+        return False
+    return any(storage.stat(posixpath.join(path, name)) is not None for name in _OF_BASE)
 
 
 def read_manifest(storage: Storage, directory: str) -> State | None:
@@ -32,11 +46,11 @@ def read_manifest(storage: Storage, directory: str) -> State | None:
     """
     path = posixpath.join(directory, manifest.PATH)
     if storage.stat(path) is None:
-        if storage.stat(posixpath.join(directory, manifest.TABLE)) is not None:
+        if is_table(directory):
             raise error("path.table", path=directory)
         split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
         if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
-            if storage.stat(posixpath.join(directory, _LOG)) is not None:
+            if is_base(directory):
                 raise base_error(storage, directory)
             raise _damaged(storage, directory, "it is missing beside the rest of its directory")
         return None
@@ -73,7 +87,7 @@ def not_a_table(path: str) -> str:
     entries = [entry for entry in entries_of(path) if not entry.name.startswith(".")]
     if not entries:
         return f"check the path, or make one with: mutator table create {word(place(path))} (in Python: Table.create)"
-    if storage.stat(posixpath.join(path, _LOG)) is not None or any(entry.name == "incr" for entry in entries):
+    if is_base(path):
         return f"it is the base of a workflow: merge feed files with: mutator workflow run {word(place(path))}"
     return (
         f"it has other files: take a master over into a new table with: mutator table create NEW --dataset "
@@ -84,7 +98,7 @@ def not_a_table(path: str) -> str:
 
 def in_place_of_a_table(path: str) -> str:
     """Return the cure where something is at the path of a new table."""
-    if storage_for(path).stat(posixpath.join(path, manifest.TABLE)) is not None:
+    if is_table(path):
         return (
             f"name a new directory, or merge into the table with: mutator table apply {word(place(path))} --feed FEED "
             "(in Python: Table.apply)"
@@ -98,8 +112,15 @@ def in_place_of_a_table(path: str) -> str:
 def check_no_base(storage: Storage, directory: str, entries: Iterable[Entry]) -> None:
     """Raise ConfigError if the entries of a directory are those of the base of a workflow."""
     names = {one.name for one in entries if one.type == "directory"}
-    if "incr" in names and names & {"master", "table", "archive"}:
+    # A directory of feed files may have one of these names.
+    if len(names.intersection(_DIRECTORIES_OF_BASE)) > 1 and is_base(directory):
         raise base_error(storage, directory)
+
+
+def check_no_table(directory: str) -> None:
+    """Raise ConfigError if a directory of feed files is a versioned table."""
+    if is_table(directory):
+        raise error("feed.table", path=directory)
 
 
 def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:

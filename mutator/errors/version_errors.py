@@ -8,6 +8,11 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
             "table export {word {path}} DIR (in Python: Table.export)"
         ),
+        "feed.table": (
+            "{path}: is a versioned table, and no feed; to merge feed files into it, name it before {--feed}: mutator "
+            "table apply {word {path}} --feed FEED (in Python: Table.apply); to merge its rows, export them with: "
+            "mutator table export {word {path}} DIR (in Python: Table.export)"
+        ),
         "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from mutator.dataset.commits import Commit, time_text
-from mutator.dataset.directory import in_place_of_a_table
+from mutator.dataset.directory import in_place_of_a_table, is_table
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import add_hint, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
@@ -18,7 +18,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
-from mutator.storage import Storage, located_to_write, read_if_exists, storage_for
+from mutator.storage import Storage, located_to_write, storage_for
 
 WORK = "work"  # directory in that of the log, in which a dataset is merged before a table begins with it
 BUCKETS = 8  # of a table without partitions; a partition of another has one
@@ -40,7 +40,7 @@ def check_free(path: str) -> None:
     if not _is_free(storage_for(path), path):
         raise error("table.exists", path=path, cure=in_place_of_a_table(path))
     for parent in _parents(path):
-        if _is_table(parent):
+        if _seems_a_table(parent):
             raise error("table.inside", path=path, table=parent)
 
 
@@ -89,10 +89,10 @@ def _is_free(storage: Storage, path: str) -> bool:
     return storage.stat(path) is None or all(entry.name.startswith(".") for entry in storage.entries(path))
 
 
-def _is_table(path: str) -> bool:
+def _seems_a_table(path: str) -> bool:
     """Return whether a directory has a table, as far as it can be read."""
     with suppress(MutatorError):
-        return read_if_exists(TableLog(path).entry_path(0)) is not None
+        return is_table(path)
     return False
 
 

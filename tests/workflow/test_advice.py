@@ -473,7 +473,7 @@ def damage_manifest(path, copy):
         other.write_bytes(b"{")
 
 
-@pytest.mark.parametrize("has_versions", [True, False])
+@pytest.mark.parametrize("has_versions", [True, False, None])
 @pytest.mark.parametrize(
     "words",
     [
@@ -487,6 +487,8 @@ def damage_manifest(path, copy):
 )
 def test_a_base_is_not_a_dataset(base, words, has_versions, monkeypatch, capsys):
     merged(base, *(["ups_2"] if has_versions else []))
+    if has_versions is None:  # a run was refused
+        (base.path / "_mutator").mkdir()
     monkeypatch.chdir(base.path.parent)
     Path("feed").mkdir()
     Path("feed/ups_3.txt").write_text("k0,3\n")

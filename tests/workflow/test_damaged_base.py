@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mutator.dataset import manifest
+from mutator.dataset.directory import is_base
 from mutator.dataset.numbered_log import NumberedLog
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.verify import repair_dataset
-from mutator.workflow.directory.verification import is_base, repair_base, verify_base
+from mutator.workflow.directory.verification import repair_base, verify_base
 from tests.support import local_engine
 from tests.support.child_process import in_child
 from tests.support.linked_copies import copy_tree

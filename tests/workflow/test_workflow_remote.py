@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from mutator.dataset.commit import process as owner
-from mutator.dataset.directory import read_manifest
+from mutator.dataset.directory import is_base, read_manifest
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import absolute, entries_of, registry, storage_for
@@ -22,7 +22,7 @@ from mutator.storage import s3 as s3_module
 from mutator.workflow.directory import commands, history, lock, recovery, restore, versions
 from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.paths import Base, master_of
-from mutator.workflow.directory.verification import is_base, repair_base
+from mutator.workflow.directory.verification import repair_base
 from mutator.workflow.directory.view import Recovered
 from tests.support.child_process import in_child, points
 from tests.support.effort import share

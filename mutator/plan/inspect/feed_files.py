@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from mutator.config.settings import InputSpec, OperationSpec, OrderSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
-from mutator.dataset.directory import check_no_base
+from mutator.dataset.directory import check_no_base, check_no_table
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import argument, place, setting
@@ -86,6 +86,7 @@ def _find(path: str) -> Sequence[Entry]:
     if entry.type == "directory":
         entries = entries_below(storage, path)
         check_no_base(storage, path, entries)
+        check_no_table(path)
         return entries
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path, what="a hidden name (_x, .x or x_$folder$)", role="feed")

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mutator.dataset import checksummed_json, manifest
+from mutator.dataset import checksummed_json
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
+from mutator.dataset.directory import is_table
 from mutator.errors import error
 from mutator.errors.display import command, counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
@@ -21,7 +22,7 @@ from mutator.pipeline.reports.base_report import listed_feed
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, listed, said
 from mutator.rules import file_names
-from mutator.storage import entries_of, located, read_if_exists
+from mutator.storage import located, read_if_exists
 from mutator.workflow.directory.bad_files import FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
 from mutator.workflow.directory.paths import Base
@@ -54,11 +55,6 @@ def note_target(base: Base, table: str) -> None:
         own = base.at("")
         members = {"inside": table.startswith(own), "table": table.removeprefix(own)}
         base.storage.replace(_path(base), checksummed_json.dump(_FORMAT, 1, members))
-
-
-def is_table(path: str) -> bool:
-    """Return whether a path has a table."""
-    return bool(entries_of(f"{path}/{manifest.TABLE}"))
 
 
 def _noted(base: Base) -> str | None:

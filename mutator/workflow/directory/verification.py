@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset import checksum, manifest
+from mutator.dataset import checksum
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
@@ -15,7 +15,7 @@ from mutator.errors.parts import place
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, Verification
 from mutator.rules import file_names
-from mutator.storage import entries_of, storage_for
+from mutator.storage import entries_of
 from mutator.workflow.directory.changed_rows import kept_problems
 from mutator.workflow.directory.cures import lost_master, note
 from mutator.workflow.directory.lock import locked
@@ -75,14 +75,6 @@ class BaseVerification(PlaceVerification):
                 status = command("workflow", "status", self.path)
                 lines.append(f"cures  of {one.path}: those that {status} names")
         return lines
-
-
-def is_base(path: str) -> bool:
-    """Return whether a directory is the base of a workflow, with or without versions, and no dataset itself."""
-    storage = storage_for(path)
-    if storage.stat(f"{path}/{manifest.PATH}") is not None:
-        return False
-    return any(storage.stat(f"{path}/{name}") is not None for name in ("_mutator/log", "incr", "master"))
 
 
 def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerification:
