@@ -45,7 +45,8 @@ def is_named(arguments: argparse.Namespace) -> bool:
 def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
     """Let a command read its configuration file, and take the places from it that the command line lacks.
 
-    searches: read ``mutator.toml`` of the current directory without ``--config``. Raises ConfigError.
+    searches: read ``mutator.toml`` of the current directory without ``--config``. Raises ConfigError, also for a place
+    that may be one of several words after an option.
     """
     is_here = searches and os.path.lexists(NAME)
     places: Mapping[str, bool] = getattr(arguments, "places", {})
@@ -64,6 +65,8 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         wanted.discard("table")  # that of the other base, which then notes a file that cannot be read
     if wanted and TABLES not in places and arguments.config is not None:
         found = read_places(arguments.config)
+    if found:
+        _check_words(arguments, {name: found[name] for name in places if name in wanted and name in found})
     for name in wanted:
         setattr(arguments, name, found.get(name))
     missing = [name for name, needed in places.items() if needed and getattr(arguments, name) is None]
@@ -77,3 +80,13 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         if TABLES in missing:
             cure = f"there is no {NAME} here" if searches else "give it"
         raise error("usage", what=f"{usage.missing(usage.called(missing))}; {cure}")
+
+
+def _check_words(arguments: argparse.Namespace, found: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an argument that a file names may have been given after an option that takes every word."""
+    usage = arguments.usage()
+    named = [action for action in usage.called(found) if not action.option_strings]
+    if named and (cure := usage.may_have_taken(named)):
+        file = arguments.config or NAME
+        lines = listed([f"{action.dest} = {found[action.dest]!r}" for action in named])
+        raise error("usage", what=f"{file} has {lines}, but the words after an option may name another one{cure}")

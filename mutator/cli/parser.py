@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from mutator.cli.messages import error_line
 from mutator.cli.progress_line import CHOICES
-from mutator.cli.usage import DASHES, Usage, listed
+from mutator.cli.usage import DASHES, Options, Usage, listed
 from mutator.config.sources import suggestion
 from mutator.errors.display import one_line
 from mutator.errors.version import VERSION
@@ -75,8 +75,11 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def _usage(self) -> Usage:
-        """Return what messages need; this adds the options of all commands."""
-        others = {leaf.prog: leaf._option_string_actions for leaf in self._root._leaves() if leaf is not self}
+        """Return what messages need; the options of all commands are added once a message needs them."""
+
+        def others() -> Mapping[str, Options]:
+            return {leaf.prog: leaf._option_string_actions for leaf in self._root._leaves() if leaf is not self}
+
         arguments = [action for action in self._actions if not action.option_strings]
         return Usage(self._words, self._option_string_actions, arguments, others)
 

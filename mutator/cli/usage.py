@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, published
 from mutator.config.sources import suggestion
@@ -19,18 +20,18 @@ DASHES = "\u2012\u2013\u2014\u2212"  # which programs for text make of hyphens
 class Usage:
     """The words after a command, and what the command takes.
 
-    arguments: those without a name. others: the options of each other command, by the words that call it.
+    arguments: those without a name. others: returns the options of each other command, by the words that call it.
     """
 
     words: Sequence[str]
     options: Options
     arguments: Sequence[argparse.Action]
-    others: Mapping[str, Options]
+    others: Callable[[], Mapping[str, Options]]
 
     def unknown_option(self, name: str) -> str:
         """Return the message on an option that the command lacks."""
         known = [spelling for spelling, action in self.options.items() if spelling in action.option_strings]
-        found = {command: options[name] for command, options in self.others.items() if name in options}
+        found = {command: options[name] for command, options in self.others().items() if name in options}
         if found and any(isinstance(one, argparse._SubParsersAction) for one in self.arguments):
             return f"there is no option {name} before the command; write it after it: {next(iter(found))} {name}"
         renamed = [one.option_strings[-1] for one in found.values() if name not in one.option_strings]
@@ -101,10 +102,23 @@ class Usage:
             cure = f"{option} takes one value; put a value with blanks in quotes"
         return f"unexpected {listed(list(map(repr, extra)))}; {cure}"
 
+    def may_have_taken(self, arguments: Iterable[argparse.Action]) -> str:
+        """Return how to give arguments that are not there; empty unless an option has several words after it.
+
+        Any of these words may be meant as one of the arguments.
+        """
+        greedy = (at for at, word in enumerate(self.words) if word in self._greedy)
+        own = (takewhile(lambda word: word[:1] != "-" or word == "-", self.words[at + 1 :]) for at in greedy)
+        return self._taken(list(map(_call, arguments))) if any(len(list(words)) > 1 for words in own) else ""
+
+    @property
+    def _greedy(self) -> list[str]:
+        """Return the options that take every word after them."""
+        return [name for name, action in self.options.items() if action.nargs == "+"]
+
     def _taken(self, arguments: Sequence[str]) -> str:
         """Return the end of a message on missing arguments: an option before them that takes all words."""
-        greedy = [name for name, action in self.options.items() if action.nargs == "+"]
-        taker = next((word for word in reversed(self.words) if word in greedy), "")
+        taker = next((word for word in reversed(self.words) if word in self._greedy), "")
         return f"; give {listed(arguments)} before {taker}, which takes every path after it" if taker else ""
 
     def _given_instead(self, missing: Sequence[str]) -> str:

@@ -149,6 +149,16 @@ def test_a_workflow_and_a_table(capsys):
     assert main(["workflow", "run", "b", "-D", "allow.empty.master=true", "-q"]) == 0
     assert Table("t").snapshot.version.number == 2
     assert not Path("b/table").exists()
+    # The last word may be meant as the table, or as one more feed.
+    assert main(["table", "apply", "--feed", "feed", "t2"]) == 2
+    assert "table = 't', but the words after an option may name another one; give TABLE before --feed, which" in (
+        capsys.readouterr().err
+    )
+    assert main(["table", "apply", "--feed", "feed", "--feed", "feed", "-q"]) == 0
+    assert main(["table", "apply", "--feed", "t"]) == 2
+    assert "/t: is a versioned table, and no feed; to merge feed files into it, name it before --feed" in (
+        capsys.readouterr().err
+    )
     # These replace records, so they ask for their feed.
     assert main(["table", "insert-overwrite-table", "t"]) == 2
     Path("mutator.toml").write_text('base = "base"\n')  # whose settings the table has recorded
