@@ -13,13 +13,25 @@ from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, new
 from mutator.config.sources import shown
 from mutator.rules.envelopes import ENVELOPES
 
-SHOWN_FIELDS = "report.fields"
-# What marks the deletes of a feed
+SHOWN_FIELDS, OP = "report.fields", "op.code.field.ordinal"
+# What marks the deletes of a feed; a full snapshot has none of it
 OF_DELETES = (
-    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
+    *(OP, "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
+    "op.code.keep",
     *dict.fromkeys(one.setting for one in ENVELOPES.values()),
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
+
+
+def is_full(settings: Mapping[str, Any]) -> bool:
+    """Return whether a run has a full snapshot as its feed, by its settings."""
+    return any(published(name) == "sync.mode" and shown(value) == "full" for name, value in settings.items())
+
+
+def has_no_op_codes(settings: Mapping[str, Any]) -> bool:
+    """Return whether settings say that a feed has no op codes: those of a full snapshot, or an empty op code field."""
+    is_empty = any(published(name) == OP and not shown(value) for name, value in settings.items())
+    return is_empty or is_full(settings)
 
 
 def feed_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, SETTINGS, published
-from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS
+from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS, has_no_op_codes, is_full
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
@@ -53,7 +53,7 @@ def manifest_at(master: str) -> State | None:
 
 def recorded_in_manifest(known: State | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a master's manifest that a user has not set; see ``recorded_settings``."""
-    if known is None or known.is_without_key or _given(settings).get(_ADOPT) == "true":
+    if known is None or known.is_without_key or adopts(settings):
         return {}
     return settings_of_state(known, settings)
 
@@ -67,7 +67,8 @@ def settings_of_state(known: State, settings: Mapping[str, Any]) -> dict[str, An
     found = {**_op(known), **_key_and_order(known, given), **_delimiter(known)}
     if _NUMERIC in given:  # the older name of the order type
         found.pop("order_type", None)
-    return {key: value for key, value in found.items() if published(key) not in given}
+    left_out = {*given, *(OF_DELETES if has_no_op_codes(settings) else ())}
+    return {key: value for key, value in found.items() if published(key) not in left_out}
 
 
 def chained_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,9 +76,14 @@ def chained_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]
 
     settings: those of the user; an empty one is set, too. None are returned where ``recorded_settings`` returns none.
     """
-    if _given(settings).get(_ADOPT) == "true":
+    if adopts(settings):
         return {}
     return settings_after(manifest_at(located_to_write(master)[1]), settings)
+
+
+def adopts(settings: Mapping[str, Any]) -> bool:
+    """Return whether a run takes the rows of its master without the manifest, by the settings of its user."""
+    return _given(settings).get(_ADOPT) == "true"
 
 
 def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,21 +96,29 @@ def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str
         return {}
     given = {published(key): shown(value) for key, value in settings.items()}
     newest = known.feed_settings[-1].settings if known.feed_settings else {}
-    left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == newest.get(name))}
+    last = {key: value for key, value in newest.items() if key not in OF_DELETES} | _marks_of_deletes(known)
+    left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == last.get(name))}
     # A default belongs to the run that adds its field.
-    kept = {key: value for key, value in newest.items() if not (key in left_out or key.startswith(DEFAULT_OF_FIELD))}
+    kept = {key: value for key, value in last.items() if not (key in left_out or key.startswith(DEFAULT_OF_FIELD))}
     if _FORMAT in newest:  # the master has the format of the manifest
         kept = {_FEED_FORMAT: newest[_FORMAT], **kept}
-    kept = _agreeing(kept, given, is_named="fields" in known.spec["key"])
+    kept = _agreeing(kept, given, newest.get(_OP, ""), is_named="fields" in known.spec["key"])
     found = settings_of_state(known, {**kept, **settings})
     short = {SETTINGS[name].short or name if name in SETTINGS else name: value for name, value in kept.items()}
     return {name: value for name, value in {**found, **short}.items() if published(name) not in given}
 
 
-def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], *, is_named: bool) -> dict[str, Any]:
+def _marks_of_deletes(known: State) -> dict[str, Any]:
+    """Return the settings of the newest run without a full snapshot that say what marks the deletes of its feed."""
+    runs = (one.settings for one in reversed(known.feed_settings) if not is_full(one.settings))
+    return {name: value for name, value in next(runs, {}).items() if name in OF_DELETES}
+
+
+def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], op: Any, *, is_named: bool) -> dict[str, Any]:
     """Return the settings of the last run that still hold beside those of a user.
 
-    is_named: the fields of the master have names, and so have those of its feeds, in any order.
+    op: the op code field of the last run. is_named: the fields of the master have names, and so have those of its
+    feeds, in any order.
     """
     changed = {name for name, value in given.items() if value != shown(kept.get(name, ""))}
     left_out = {name for names in _INSTEAD if changed.intersection(names) for name in names}
@@ -113,7 +127,7 @@ def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], *, is_named: bo
     if is_named:
         left_out.add(_NAMES)
     found = {name: value for name, value in kept.items() if name not in left_out}
-    if not is_named and changed.isdisjoint((_OP, _NAMES)):
+    if not is_named and changed.isdisjoint((_OP, _NAMES)) and shown(op) == shown(found.get(_OP, "")):
         return found
     # Ordinals are those of a row that looks like the last run's.
     by_ordinal = {name for name in found.keys() & _OF_FIELDS if _has_ordinals(found[name])}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mutator.config.feed_settings import is_full
 from mutator.dataset.commits import RUN, Commit, FeedFile, time_text
 from mutator.dataset.directory import may_be_taken_over
 from mutator.dataset.file_entry import FileEntry
@@ -116,13 +117,14 @@ def _forms(plan: Reading, files: Sequence[FileEntry]) -> tuple[dict[str, Any], t
 
 
 def _feed_settings(plan: Plan, before: State, committed: str, feed: Sequence[FeedFile]) -> tuple[FeedSettings, ...]:
-    """Return the settings of all runs whose feed files are not forgotten."""
+    """Return the settings of all runs whose feed files are not forgotten, and those that say what marks deletes."""
     found = before.feed_settings
     if not found or found[-1].settings != plan.feed_settings:
         found = (*found, FeedSettings(committed, plan.feed_settings))
     oldest = min((part.committed for part in feed), default=committed)
     ends = (*(one.since for one in found[1:]), None)  # of each, the beginning of the next ones
-    return tuple(one for one, end in zip(found, ends, strict=True) if end is None or end > oldest)
+    marks = next((one for one in reversed(found) if not is_full(one.settings)), None)
+    return tuple(one for one, end in zip(found, ends, strict=True) if end is None or end > oldest or one is marks)
 
 
 def _committed(counts: Counter[str]) -> dict[str, int]:

@@ -8,9 +8,8 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.config.definitions import published
-from mutator.config.feed_settings import OF_DELETES, as_recorded
+from mutator.config.feed_settings import OF_DELETES, OP, as_recorded, has_no_op_codes, is_full
 from mutator.config.reader import completed
-from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.exceptions import said_to
@@ -54,10 +53,10 @@ def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a table that a user has not set. settings: those of the user; an empty one is set, too.
 
-    A full snapshot has no deletes, so it needs none of the settings of deletes that the other feeds have.
+    A feed without op codes needs none of the settings of deletes that the other feeds have.
     """
     given = set(map(published, settings))
-    if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
+    if is_full(settings) or (has_no_op_codes(settings) and OP in map(published, snapshot.state.settings)):
         given.update(OF_DELETES)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}

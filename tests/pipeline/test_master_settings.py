@@ -149,9 +149,15 @@ def test_ordinals_without_an_op_code(files):
     files.put("feed4/f4.txt", b"z|k2|40|U\n")  # it is field 3 now
     assert files.run("out2", "feed4", "--op", "3") == 0
     assert files.counts("feed updated", "output rows") == [1, 1]
+    files.put("full/f5.txt", b"z|k2|50\nz|k3|50\n")
+    assert files.run("out4", "full", "-D", "sync.mode=full") == 0
+    files.put("feed6/f6.txt", b"z|k3|60|D\n")  # the op code of the run before
+    assert files.run("out5", "feed6") == 0
+    assert files.counts("feed deleted", "output rows") == [1, 1]
 
 
-# What the last run was given, what the next one is given, and what that takes from the manifest
+FULL, PREFIX = {"key": "id", "sync.mode": "full"}, {"key": "id", "deleted.record.file.prefix": "z_"}
+# What the last run, or each of several, was given, what the next one is given, and what that takes from the manifest
 CHAINS = [
     ({"key": "id", "sync.mode": "full", "output.codec": "gzip", "order.check": False}, {}, {"key": "id"}),
     ({"key": "id", "op": "op", "delete_codes": "R"}, {"op": "op"}, {"key": "id", "delete_codes": "R"}),
@@ -166,6 +172,10 @@ CHAINS = [
     ({"key": "id", "order_type": "timestamp"}, {"rsbm.temporal.ordering.field.numeric": "false"}, {"key": "id"}),
     ({"key": "0", "order_by": "1", "field.names": "id,n", "op": "op"}, {}, {"key": ["id"], "op": "op"}),
     ({"key": "id", "report.fields": "id"}, {}, {"key": "id", "report.fields": "id"}),
+    ([PREFIX, FULL], {}, PREFIX),
+    ([PREFIX, FULL], {"sync.mode": "full"}, {"key": "id"}),
+    ([{"key": "id", "op": "op"}, PREFIX, FULL], {}, PREFIX),
+    ([PREFIX, {"key": "id", "op": "op"}, FULL], {}, {"key": "id", "op": "op"}),
     (
         {"key": "1", "op": "0", "header": "1", "report.fields": "2"},
         {"op": "3"},
@@ -177,9 +187,10 @@ CHAINS = [
 @pytest.mark.parametrize(("last", "given", "taken"), CHAINS)
 def test_what_a_run_takes_from_the_last_one(csv, last, given, taken):
     known = manifest_at(str(csv.root / "out1"))
-    settings = {published(name): value for name, value in last.items()}
+    runs = last if isinstance(last, list) else [last]
+    settings = [{published(name): value for name, value in one.items()} for one in runs]
     spec = {"key": {"fields": ["id"]}, "order": {"by": "file name"}, "op code": None}
-    known = replace(known, spec=spec, feed_settings=(FeedSettings("2026", settings),))
+    known = replace(known, spec=spec, feed_settings=tuple(FeedSettings("2026", one) for one in settings))
     assert settings_after(known, given) == taken
 
 
@@ -209,10 +220,14 @@ def test_op_codes_that_are_kept(files):
     files.put("master/base.txt", b"k1,U\nk2,U\n")
     files.put("feed1/f_1.txt", b"k1,U\n")
     files.put("feed2/f_2.txt", b"k1,D\n")
+    files.put("full/f_3.txt", b"k2,U\n")
     assert files.run("master", "feed1", "--key", "0", "--op", "1", "-D", "op.code.keep=true") == 0
     assert files.recorded() == {"op": 1, "op.code.keep": True, "key": [0]}
     assert files.run("out1", "feed2") == 0
     assert files.counts("feed deleted") == [1]
+    for words in (["-D", "sync.mode=full"], ["--op", ""]):
+        assert files.run("out1", "full", *words) == 5
+        assert "the master was written with op code = 1, but this run has None" in files.capsys.readouterr().err
 
 
 def test_rows_without_an_order_value(files):
