@@ -467,7 +467,7 @@ def test_version_that_does_not_exist_is_shown_with_the_given_path(base, monkeypa
 # --- damaged manifests
 
 
-def damage_manifest(path, copy):
+def damage_manifest(path, copy=False):
     (path / manifest.PATH).write_bytes(b'{"format": "mut')
     for other in path.glob("_mutator/manifest-*.json") if copy else ():
         other.write_bytes(b"{")
@@ -551,6 +551,18 @@ def test_master_whose_manifest_is_damaged(base, whole, names, copy, expected):
     assert (f"mutator verify --repair {base.path}" in problem) == (not copy)
 
     check_every_piece(base, saved, [problem], expected)
+
+
+@pytest.mark.parametrize("settings", [[], ["--key", "0"]])
+@pytest.mark.parametrize("damage", [damage_manifest, shutil.rmtree])
+def test_a_run_names_the_cures_before_it_reads_settings(base, damage, settings, capsys):
+    merged(base, "ups_2", "ups_3")
+    damage(base.path / "master")
+    problems = base.status().problems
+    base.arrive("ups_4.txt", "k0,4")
+
+    assert cli.main(["workflow", "run", str(base.path), "-D", "claim.min.age=0s", *settings]) == 5
+    assert capsys.readouterr().err == f"mutator: error: {problems[0]}\n"
 
 
 def test_master_that_is_empty(base, whole):

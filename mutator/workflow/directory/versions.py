@@ -21,7 +21,7 @@ from mutator.dataset.symlinks import follow_with_symlinks
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.pipeline.master_settings import chained_settings
+from mutator.pipeline.master_settings import adopts, chained_settings
 from mutator.pipeline.version_list import VersionEntry, column, merged_files
 from mutator.pipeline.version_point import VersionPoint, newest_of, point_of
 from mutator.storage import entries_of
@@ -89,12 +89,24 @@ def dataset_of(place: str, number: int | None) -> str:
 def chained_settings_of(place: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with which the next run of a base goes on; see ``chained_settings``.
 
-    They are those of the newest version, even if it is not the master yet.
+    They are those of the newest version, even if it is not the master yet. Raises StateError if its dataset is nowhere,
+    unless the settings adopt what is there.
     """
     base = open_base(place)
-    latest = Log(base.path).latest()
-    found = None if latest.dataset is None else base.find(latest.dataset)
-    return chained_settings(master_of(base, latest) if found is None else found.path, settings)
+    return {} if adopts(settings) else chained_settings(_newest_dataset(base, Log(base.path)), settings)
+
+
+def _newest_dataset(base: Base, log: Log) -> str:
+    """Return the path of the dataset of the newest version, which may not be the master yet. Raises StateError."""
+    for _ in range(_TRIES):
+        version = log.latest()  # each time: another process may publish a newer one
+        found = None if version.dataset is None else base.find(version.dataset)
+        if found is not None:
+            return found.path
+        master = master_of(base, version)
+        if version.dataset is None or probe_dataset(base.storage, master).commit == version.dataset:
+            return master
+    raise lost_master(base, log, version)
 
 
 def _is_kept(base: Base, version: Commit, latest: Commit) -> bool:
