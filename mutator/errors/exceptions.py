@@ -149,6 +149,15 @@ def said_to(writers: Writers) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def noted(notes: Iterable[str]) -> Iterator[None]:
+    """Add notes to the messages of errors of the data that are raised within a ``with`` block."""
+    try:
+        yield
+    except DataError as fault:
+        raise rebuilt(fault.kind, "; ".join((fault.message, *notes)), fault.fields) from None
+
+
 class suppressed:  # noqa: N801  # as contextlib's ``suppress``
     """Suppress the errors of some kinds within a ``with`` block.
 

@@ -21,7 +21,7 @@ from mutator.dataset.state import State
 from mutator.engine.lost_files import without_files
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
-from mutator.errors.exceptions import said_to
+from mutator.errors.exceptions import noted, said_to
 from mutator.errors.interrupts import check_signals
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
@@ -132,7 +132,7 @@ def prepare(
     """
     times = StepTimes()
     path = "" if output is None else _check_paths(master, feed, output)
-    with said_to(config.wording.audience.writers):
+    with said_to(config.wording.audience.writers), noted(config.wording.noted):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))

@@ -91,7 +91,9 @@ def test_settings_that_contradict_the_manifest(csv):
 
 def test_an_op_code_that_the_next_feed_lacks(csv):
     csv.put("feed2/f2.csv", b"id,at,n\nk2,2026-01-03,3\n")
-    assert "field op is missing" in csv.refused(code=3)
+    message = csv.refused(code=3)
+    assert "field op is missing" in message
+    assert message.endswith(f"; {NOTE}key=id, order_by=at, order_type=timestamp, op=op\n")
     assert csv.run("out1", "feed2", "--op", "") == 0
 
 
