@@ -20,15 +20,15 @@ NAME, NONE = "mutator.toml", "none"
 TABLES = "tables"  # the argument that is the file itself
 
 
-def place(name: str, **settings: Any) -> Option:
+def place(*names: str, **settings: Any) -> Option:
     """Return an option or argument that names a place, which the configuration file may name instead.
 
     needed: False if the command can do without the place.
     """
     needed = settings.pop("needed", True)
-    if not name.startswith("-"):
+    if not names[0].startswith("-"):
         settings["nargs"] = "?"
-    add = option(name, **settings)
+    add = option(*names, **settings)
 
     def add_to(parser: argparse.ArgumentParser) -> None:
         action = add(parser)

@@ -172,7 +172,7 @@ _JOBS: dict[str, Command | Group] = {
     "table.py": TABLES,
     "workflow.py": WORKFLOW,
 }
-_LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
+_LONG_FORM = {"--master", "--feed", "--config", "-o", "--output", "-h", "--help"}
 
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str], *, searches: bool) -> int:

@@ -158,7 +158,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 _MASTER = place("--master", metavar="DIR", help="master directory")
-_OUTPUT = place("--output", metavar="DIR", help="output directory, which must not exist; a dry run needs none")
+_OUTPUT = place("-o", "--output", metavar="DIR", help="output directory, which must not exist; a dry run needs none")
 RUN = Command(
     "run",
     "merge feed files into a master",

@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
 
 def _seconds(text: str) -> float:
-    seconds = parsers.age(f"{text}s" if text[-1:].isdigit() else text)
-    if seconds > 1e6:
-        raise ValueError("must be a duration of at most 11d")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = parsers.age(text)
+    if not 0 <= seconds <= 1e6:  # which is False of nan, too
+        raise ValueError("must be a duration from 0s to 11d")
     return seconds
 
 

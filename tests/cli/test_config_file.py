@@ -40,7 +40,7 @@ MERGED = ["k2,1", "k3,2"]
     ("text", "words", "output", "expected"),
     [
         (FOUND, "", "new", MERGED),
-        (FOUND, "--output o", "o", MERGED),
+        (FOUND, "-o o", "o", MERGED),
         (FOUND, "--feed other", "new", ["k1,1"]),
         (FOUND, "--feed other --feed incr -D max.delete.fraction=1", "new", ["k3,2"]),
         (FOUND.replace('"incr"', '["other", "incr"]'), "-D max.delete.fraction=1", "new", ["k3,2"]),

@@ -607,7 +607,7 @@ def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys,
 
 def test_watch_merges_arriving_files(sample_base, capsys):
     deliver(sample_base)
-    assert command("watch", sample_base, "--interval", "0.1", "--min-age", "0", "--runs", "1") == 0
+    assert command("watch", sample_base, "--interval", ".1", "--min-age", "0e0", "--runs", "1") == 0
     out, err = capsys.readouterr()
     assert "version 1 became the master" in out
     begun, claimed = [line for line in err.splitlines() if re.match(r"mutator: \d{4}-\d\d-\d\dT[\d:]{8}Z  ", line)]
