@@ -110,7 +110,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     def shown(path: str) -> str:
         if opened is not None:
             return opened.shown(path)
-        return in_directory(path, snapshot.table, question.place.rstrip("/"))
+        return config.wording.audience.paths(in_directory(path, snapshot.table, question.place.rstrip("/")))
 
     return explain_table(snapshot, question.key, config, question.place, find, shown, given)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import option
@@ -35,6 +35,7 @@ class LineageEvents:
         self._target: str | None = None if getattr(arguments, "dry_run", False) else target
         self._job, self._inputs, self._table = without_secrets(job), inputs, table
         self._output: str | None = getattr(arguments, "output", None)
+        self._shown_path: Callable[[str], str] = getattr(arguments, "shown_path", str)
         if target is not None:
             from mutator.pipeline import lineage
 
@@ -98,15 +99,18 @@ class LineageEvents:
         from mutator.pipeline.lineage import LineageDataset
         from mutator.storage import located
 
+        shown = self._shown_path(path)
+        namespace = None if shown == path else "stdin"
         if report is None:
-            return LineageDataset(path)
+            return LineageDataset(shown, namespace=namespace)
         if role == "master":
             return LineageDataset(path, report.counts["master rows"])
         files = report.feed_files
         if sum(one == "feed" for one, _ in self._inputs) > 1:
-            place = without_secrets(located(path)[1])
+            place = shown if namespace else without_secrets(located(path)[1])
             files = [one for one in files if _is_of(one["path"], place)]
-        return LineageDataset(path, sum(one["rows"] for one in files), sum(one["bytes"] for one in files), len(files))
+        rows, size = (sum(one[name] for one in files) for name in ("rows", "bytes"))
+        return LineageDataset(shown, rows, size, len(files), namespace=namespace)
 
     def _fields(self, path: str, report: Any) -> list[tuple[str, str]]:
         """Return the names and types of the columns that were written."""

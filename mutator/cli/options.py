@@ -160,7 +160,8 @@ def loaded(
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
     config = load(arguments.config, given if settings is None else settings, recorded, **source)
     switches = {name: flag for name, flag in SWITCHES.items() if hasattr(arguments, flag[2:].replace("-", "_"))}
-    return config.read_by(Audience({**switches, **config.wording.audience.names}))
+    paths = getattr(arguments, "shown_path", str)
+    return config.read_by(Audience({**switches, **config.wording.audience.names}, paths=paths))
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

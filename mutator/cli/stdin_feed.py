@@ -37,13 +37,14 @@ def reading_stdin(carry_out: CarryOut) -> CarryOut:
             directory = scratch_directory(stack)
             path = _spooled(arguments, directory)
             arguments.feed = [path if one == STDIN else one for one in arguments.feed]
+            arguments.shown_path = lambda one: one.removeprefix(f"{directory}/")  # nobody finds the file afterwards
             try:
                 yield from carry_out(arguments)
             except MutatorError as fault:
-                if fault.kind == "sequence.missing" and directory in str(fault):
+                if fault.kind == "sequence.missing" and os.path.basename(path) in str(fault):
                     what = "--feed - has no file name, and order comes from file names: set --order-by, or name files"
                     raise error("usage", what=what) from None
-                fault.say({PATH: lambda one: one.removeprefix(f"{directory}/")})
+                fault.say({PATH: arguments.shown_path})
                 raise
 
     return with_file

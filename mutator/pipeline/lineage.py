@@ -34,7 +34,10 @@ _NAMESPACE = "OPENLINEAGE_NAMESPACE"
 
 @dataclass(frozen=True)
 class LineageDataset:
-    """A dataset that a run reads or writes. None is not known."""
+    """A dataset that a run reads or writes. None is not known.
+
+    namespace: of one that no storage has, whose path is its name; None: the path says it.
+    """
 
     path: str
     rows: int | None = None
@@ -42,6 +45,12 @@ class LineageDataset:
     files: int | None = None
     fields: Sequence[tuple[str, str]] | None = None  # names and types
     version: str | None = None
+    namespace: str | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The namespace and the name."""
+        return dataset_name(without_secrets(self.path)) if self.namespace is None else (self.namespace, self.path)
 
 
 @dataclass(frozen=True)
@@ -193,7 +202,7 @@ def _input(one: LineageDataset) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
 
-    namespace, name = dataset_name(without_secrets(one.path))
+    namespace, name = one.names
     facets: dict[str, Any] = {}
     if one.rows is not None:
         facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
@@ -206,7 +215,7 @@ def _output(one: LineageDataset) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
-    namespace, name = dataset_name(without_secrets(one.path))
+    namespace, name = one.names
     facets: dict[str, Any] = {}
     if one.rows is not None:
         facets["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(

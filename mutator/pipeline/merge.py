@@ -143,7 +143,7 @@ def prepare(
     _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {
         "master": without_secrets(master),
-        "feed": tuple(map(without_secrets, feed)),
+        "feed": tuple(config.wording.audience.paths(without_secrets(one)) for one in feed),
         "output": without_secrets(output or ""),
     }
     return Prepared(survey, plan, path, given, times, config)

@@ -1,9 +1,12 @@
 """``--feed -`` reads one feed file from stdin."""
 
 import gzip
+import hashlib
 import io
+import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +35,9 @@ class Stdin:
         self._patch.setattr(sys, "stdin", stdin)
         code = main(words.split() if isinstance(words, str) else words)
         assert list(self.spool.iterdir()) == []
-        return code, *self._capsys.readouterr()
+        out, err = self._capsys.readouterr()
+        assert "/stdin-" not in out + err
+        return code, out, err
 
 
 @pytest.fixture
@@ -45,25 +50,30 @@ RUN = ["run", "--master", "master", "--feed", "-", "--output", "out", *SETTINGS]
 
 @pytest.mark.parametrize("content", [FEED, gzip.compress(FEED, mtime=0)])
 def test_the_same_bytes_are_merged_once(stdin, content):
-    assert stdin.run(RUN, content)[0] == 0
+    assert stdin.run([*RUN, "--json", "--lineage", "events.json"], content)[0] == 0
+    inputs = json.loads(Path("events.json").read_text().splitlines()[-1])["inputs"]
+    name = f"stdin-{hashlib.sha256(content).hexdigest()[:32]}"
+    assert (inputs[1]["namespace"], inputs[1]["name"].partition(".")[0]) == ("stdin", name)
+    assert inputs[1]["inputFacets"]["inputStatistics"]["fileCount"] == 1
     again = ["run", "--master", "out", "--feed", "-", "--output", "out2", *SETTINGS]
-    code, out, _ = stdin.run(again, content)
+    code, out, _ = stdin.run([*again, "-v"], content)
 
     assert (code, "every feed file was merged before" in out) == (0, True)
+    assert f"skipped, consumed before: {name}" in out
     assert "updated                          1" in stdin.run([*again[:-7], "out3", *SETTINGS], b"b,3,300\n")[1]
     code, out, _ = stdin.run(["explain", "out", "b", "--feed", "-", *SETTINGS[:4]], content)
-    assert (code, "line 1, byte 0" in out) == (0, True)
+    assert (code, "line 1, byte 0" in out, f"  {name}" in out) == (0, True, True)
 
 
 def test_other_commands(stdin):
-    assert stdin.run(["diff", "master", "--feed", "-", *SETTINGS])[1].startswith(
-        "0 records added, 0 removed, 1 changed"
-    )
+    assert stdin.run(["diff", "master", "--feed", "-", "--json", *SETTINGS])[1].count('"new": "stdin-') == 1
     assert stdin.run("table create t --key id --order-by at -q")[0] == 0
     content = b"id,v,at\nb,2,200\n"
     for inserted in (1, 0):
         out = stdin.run("table apply t --feed - -D feed.format=csv --runner local -v", content)[1]
         assert f"inserted                         {inserted}" in out
+    out = stdin.run("explain t b --feed -", content)[1]
+    assert "  stdin-" in out
 
 
 def test_an_empty_feed(stdin):

@@ -245,7 +245,8 @@ def compare_feed(
     """
     with said_to(config.wording.audience.writers):
         survey = survey_inputs(config, old, feed, tables)
-        return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
+        shown = ", ".join(map(config.wording.audience.paths, feed))
+        return _compared(config, survey, old, shown, merge_on, rows, scratch, frozenset())
 
 
 def _compared(

@@ -129,7 +129,7 @@ class ExplainedPlace(ABC):
 
     def shown(self, path: str) -> str:
         """Return a path of the place as the user gives it."""
-        return path
+        return self.config.wording.audience.paths(path)
 
 
 def config_by(settings: Mapping[str, Any] | None) -> Config | None:
