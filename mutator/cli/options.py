@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli.command import Option, option
 from mutator.cli.config_file import NAME, NONE, place
 from mutator.cli.messages import notify, warn
+from mutator.cli.stdin_feed import check_runner
 from mutator.config import load
 from mutator.config.audience import SWITCHES, Audience
 from mutator.config.definitions import SETTINGS, SHORT, published
@@ -159,6 +160,7 @@ def loaded(
     words = [one if one.startswith("--") else f"-D {one}" for one in given]
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
     config = load(arguments.config, given if settings is None else settings, recorded, **source)
+    check_runner(arguments, config)
     switches = {name: flag for name, flag in SWITCHES.items() if hasattr(arguments, flag[2:].replace("-", "_"))}
     paths = getattr(arguments, "shown_path", str)
     return config.read_by(Audience({**switches, **config.wording.audience.names}, paths=paths))

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any
 
 from mutator.cli.messages import notify
+from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import PATH
 from mutator.rules.file_names import COMPRESSIONS
@@ -32,7 +33,6 @@ def reading_stdin(carry_out: CarryOut) -> CarryOut:
             return
         from mutator.engine.scratch import scratch_directory
 
-        _check_place(arguments)
         with ExitStack() as stack:
             directory = scratch_directory(stack)
             path = _spooled(arguments, directory)
@@ -50,11 +50,11 @@ def reading_stdin(carry_out: CarryOut) -> CarryOut:
     return with_file
 
 
-def _check_place(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError where the tasks may run on machines that do not have the temporary file."""
+def check_runner(arguments: argparse.Namespace, config: Config) -> None:
+    """Raise ConfigError where the tasks of a feed from stdin may run on machines that lack the temporary file."""
+    has_tasks = hasattr(arguments, "shown_path") and hasattr(arguments, "runner")
     is_elsewhere = "MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-    is_local = getattr(arguments, "runner", None) == "local" or "runner=local" in arguments.settings
-    if is_elsewhere and not is_local:
+    if has_tasks and is_elsewhere and config.effort.runner != "local":
         what = (
             "--feed - is read on this machine, and a Spark master is configured, whose tasks may run on others: add "
             "--runner local, or write the file to a storage that all of them reach"

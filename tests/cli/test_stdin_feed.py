@@ -111,6 +111,15 @@ def test_stdin_is_refused(stdin, monkeypatch, words, code, message):
     assert "spool" not in err
 
 
+@pytest.mark.parametrize("words", ["-D runner=local", "-D runner = local", "--config c.toml"])
+def test_a_local_runner_reads_stdin_beside_a_spark_master(stdin, monkeypatch, words):
+    monkeypatch.setenv("MASTER", "spark://nowhere:1")
+    Path("c.toml").write_text('runner = "local"\n')
+
+    settings = ["-D", words[3:]] if words.startswith("-D") else words.split()
+    assert stdin.run([*RUN[:-2], *settings])[0] == 0
+
+
 def test_a_bad_row_is_said_to_be_of_stdin(stdin):
     code, _, err = stdin.run(RUN, b"b,2\n")
 
