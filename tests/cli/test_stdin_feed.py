@@ -76,6 +76,21 @@ def test_other_commands(stdin):
     assert "  stdin-" in out
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"), [("run --master master --output out --key id --order-by at", 3), ("table apply t", 2)]
+)
+def test_csv_has_a_cure_in_the_message(stdin, command, expected):
+    Path("master/base.txt").rename("master/base.csv")
+    Path("master/base.csv").write_text("id,at\na,1\n")
+    assert stdin.run("table create t --key id --order-by at -q")[0] == 0
+
+    words, content = f"{command} --feed - --runner local", b"id,at\na,2\n"
+    code, _, err = stdin.run(words, content)
+    cure = "feed.format=csv"
+    assert (code, f"; or, if it is CSV with a header, set {cure}\n" in err) == (expected, True), err
+    assert stdin.run(f"{words} -D {cure}", content)[0] == 0
+
+
 def test_an_empty_feed(stdin):
     code, out, err = stdin.run(RUN, b"")
 

@@ -175,7 +175,10 @@ def _versions(
         if survey.versioned:
             what = f"is not set, but a table needs names for its columns, and {survey.feed[0].name} is delimited text"
             raise error(
-                "width", where=setting("field.names"), what=what, cure="set it to the names of all fields, in order"
+                "width",
+                where=setting("field.names"),
+                what=what,
+                cure=f"set it to the names of all fields, in order{_or_csv('feed')}",
             )
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error(
@@ -183,7 +186,8 @@ def _versions(
             where=setting(f"output.format={output.format}"),
             faults=f"{faults}none; set {setting('field.names')}",
         )
-    _check_text(rows.text, (*survey.master, *survey.feed))
+    _check_text(rows.text, "master", survey.master)
+    _check_text(rows.text, "feed", survey.feed)
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.state is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
@@ -200,7 +204,12 @@ def _versions(
     return master, feed
 
 
-def _check_text(text: TextSpec, sources: Sequence[Source]) -> None:
+def _or_csv(side: str) -> str:
+    """Return the other cure of text without names: nothing but its suffix, which stdin lacks, makes a file CSV."""
+    return f"; or, if it is CSV with a header, set {setting(f'{side}.format=csv')}"
+
+
+def _check_text(text: TextSpec, side: str, sources: Sequence[Source]) -> None:
     """Raise ConfigError or DataError for delimited text whose fields have no names."""
     for source in filter(has_fields, sources):
         assert source.file_schema is not None
@@ -214,7 +223,7 @@ def _check_text(text: TextSpec, sources: Sequence[Source]) -> None:
             "format",
             path=source.path,
             what="delimited text has no names for its fields, and other files of the run have",
-            cure=f"set {setting('field.names')}",
+            cure=f"set {setting('field.names')}{_or_csv(side)}",
         )
 
 
