@@ -248,4 +248,17 @@ def test_a_table_and_init_read_it(tmp_path: Any, capsys: Any) -> None:
 
     work.put("master/m", MASTER, "parquet")
     assert main(["init", "--master", str(tmp_path / "master"), "--feed", str(tmp_path / "f_1.jsonl"), "-o", "-"]) == 0
-    assert "JSON Lines" in " ".join(capsys.readouterr().out.replace("#", "").split())
+    out = capsys.readouterr().out
+    assert "JSON Lines" in " ".join(out.replace("#", "").split())
+    assert "output.format" not in out  # the master has one
+
+
+@pytest.mark.parametrize("words", [[], ["-D", "output.format=csv"]])
+def test_init_proposes_a_format_that_a_first_run_can_write(tmp_path: Any, monkeypatch: Any, words: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f_1.jsonl").write_text("".join(f'{{"id":"k{n}","at":{n},"n":1.5}}\n' for n in range(40)))
+
+    assert main(["init", "--feed", "f_1.jsonl", *words]) == 0
+    assert main(["run", "-q"]) == 0
+    suffix = ".csv" if words else ".parquet"
+    assert {one.suffix for one in (tmp_path / "merged").glob("part-*")} == {suffix}

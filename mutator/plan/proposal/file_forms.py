@@ -20,6 +20,7 @@ from mutator.rules.known_formats import format_of_suffix as format_of
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
 ESCAPE = "csv.escape"
 FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
+OUTPUT_FORMAT = "output.format"
 CONTROL_SUFFIX = "feed.control.suffix"
 _RAGGED = 0.25  # of the rows
 _FEW = 0.05  # of the rows, which may be damaged
@@ -46,6 +47,16 @@ def file_forms(given: GivenInputs) -> FileForms:
         return FileForms(tuple(control), named=True)
     forms = _delimited(given, given.dialect, given.file_format)
     return replace(forms, choices=(*forms.choices, *control))
+
+
+def output_format(given: GivenInputs) -> tuple[Choice, ...]:
+    """Return the format of a first output where no file shows one, because the format of the inputs is only read."""
+    first = (given.master.sources if given.master is not None else ()) or given.feed.sources
+    read = next((one.format for one in first if not one.format.suffix), None)
+    if given.state is not None or read is None:
+        return ()
+    why = f"{read.title} is only read; Parquet keeps its types, and values within values"
+    return (Choice(OUTPUT_FORMAT, "parquet", why, [("csv", "text, where no value has others within it")]),)
 
 
 def title(side: Side, *, csv: bool) -> str:

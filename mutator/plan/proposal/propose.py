@@ -17,6 +17,7 @@ from mutator.plan.proposal.file_forms import (
     MASTER_FORMAT,
     FileForms,
     file_forms,
+    output_format,
     title,
 )
 from mutator.plan.proposal.guessed_encoding import ENCODING, MASTER_ENCODING
@@ -82,7 +83,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
     roles, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
-    found = [*roles, *forms.choices]
+    found = [*roles, *forms.choices, *output_format(given)]
     if {MASTER_FORMAT, FEED_FORMAT} <= settings.keys():
         found = [one for one in found if one.key != FORMAT]
     known = {choice.key for choice in found}
