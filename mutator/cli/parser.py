@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
             return {leaf.prog: leaf._option_string_actions for leaf in self._root._leaves() if leaf is not self}
 
         arguments = [action for action in self._actions if not action.option_strings]
-        return Usage(self._words, self._option_string_actions, arguments, others)
+        return Usage(self._words, self._option_string_actions, arguments, others, self.prog)
 
     @property
     def _root(self) -> Parser:

@@ -20,20 +20,24 @@ DASHES = "\u2012\u2013\u2014\u2212"  # which programs for text make of hyphens
 class Usage:
     """The words after a command, and what the command takes.
 
-    arguments: those without a name. others: returns the options of each other command, by the words that call it.
+    program: the words that call it. arguments: those without a name. others: returns the options of each other
+    command, by the words that call it.
     """
 
     words: Sequence[str]
     options: Options
     arguments: Sequence[argparse.Action]
     others: Callable[[], Mapping[str, Options]]
+    program: str
 
     def unknown_option(self, name: str) -> str:
         """Return the message on an option that the command lacks."""
         known = [spelling for spelling, action in self.options.items() if spelling in action.option_strings]
         found = {command: options[name] for command, options in self.others().items() if name in options}
         if found and any(isinstance(one, argparse._SubParsersAction) for one in self.arguments):
-            return f"there is no option {name} before the command; write it after it: {next(iter(found))} {name}"
+            below = [command for command in found if command.startswith(f"{self.program} ")]
+            command = max(below or found, key=self._likeness)
+            return f"there is no option {name} before the command; write it after it: {command} {name}"
         renamed = [one.option_strings[-1] for one in found.values() if name not in one.option_strings]
         cure = (
             _beginning_like(f"--{name.lstrip('-' + DASHES)}", known)
@@ -49,6 +53,12 @@ class Usage:
         if not cure and before is not None:
             cure = f"; if it is the value of {before}, write {before}={name}"
         return f"there is no option {name}{cure}"
+
+    def _likeness(self, command: str) -> tuple[bool, int]:
+        """Return how much of the words that call a command is on the line."""
+        words = command.removeprefix(self.program).split()
+        given = [word in self.words for word in words]
+        return all(given), sum(given)
 
     def of_option(self, fault: argparse.ArgumentError) -> str:
         """Return a message of argparse on an option or argument in other words."""

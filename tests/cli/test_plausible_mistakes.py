@@ -39,6 +39,12 @@ OF_WORDS = {
     "run --frobnicate": "there is no option --frobnicate",
     "--verb verify x": "there is no option --verb; did you mean --verbose?",
     "--config a.toml run": "there is no option --config before the command; write it after it: mutator run --config",
+    "--key id run": "there is no option --key before the command; write it after it: mutator run --key",
+    "--op op table apply t": "there is no option --op before the command; write it after it: mutator table apply --op",
+    "workflow --key id run b": (
+        "there is no option --key before the command; write it after it: mutator workflow run --key"
+    ),
+    "--key id": "there is no option --key before the command; write it after it: mutator init --key",
     # settings
     "run --id.field.ordinals 0": "there is no option --id.field.ordinals; did you mean --key?",
     "run --num-reducer 8": "there is no option --num-reducer; did you mean -D num.reducer=VALUE?",
