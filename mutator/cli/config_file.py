@@ -54,10 +54,12 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
     if not hasattr(arguments, "config"):
         if is_here and TABLES in places and arguments.tables is None:
             notify(arguments, f"reads {NAME} of this directory")
+            _check_kind()
             found = {TABLES: NAME}
     elif arguments.config is None and is_here:
         arguments.config, arguments.has_found_config = NAME, True
         notify(arguments, f"reads {NAME} of this directory; --config {NONE} leaves it out")
+        _check_kind()
     elif arguments.config == NONE:
         arguments.config = None
     wanted = {name for name in places if getattr(arguments, name) is None}
@@ -90,3 +92,9 @@ def _check_words(arguments: argparse.Namespace, found: Mapping[str, Any]) -> Non
         file = arguments.config or NAME
         lines = listed([f"{action.dest} = {found[action.dest]!r}" for action in named])
         raise error("usage", what=f"{file} has {lines}, but the words after an option may name another one{cure}")
+
+
+def _check_kind() -> None:
+    """Raise ConfigError for a FIFO or a device, which may never end, and which the user has not named."""
+    if os.path.exists(NAME) and not os.path.isfile(NAME) and not os.path.isdir(NAME):
+        raise error("config.file", path=NAME, why="it is a FIFO or a device, not a regular file")

@@ -121,6 +121,8 @@ def read_places(path: str | Path) -> dict[str, Any]:
             faults.append(f"{name}: '{shown(value)}' must be {form}")
             continue
         beside = [in_directory_of(path, one) for one in paths]
+        if name == "feed" and "-" in (*paths, *beside):
+            faults.append("feed: '-' is stdin, which only the command line can name; leave it out, and give --feed -")
         found[name] = beside if name == "feed" else beside[0]
     if faults:
         raise error("config", where=path, faults="\n  ".join(["these places cannot be used:", *faults]))

@@ -81,7 +81,11 @@ def test_a_run_takes_what_it_is_not_given(text, words, output, expected, capsys)
         ('[tables.a]\nbase = "b"\n', "", ["it has several tables ([tables.NAME]), which mutator run-many merges"]),
         (FOUND, "-D master=x", ["-D master: is not a known setting but a place: give it to the command"]),
         (None, "", ["mutator.toml: cannot be read as a configuration: Is a directory"]),
-        (os.devnull, "", ["--master DIR, --feed PATH and --output DIR are missing"]),
+        ("", "", ["--master DIR, --feed PATH and --output DIR are missing"]),
+        (os.devnull, "", ["mutator.toml: cannot be read as a configuration: it is a FIFO or a device, not a regular"]),
+        ("FIFO", "", ["mutator.toml: cannot be read as a configuration: it is a FIFO or a device, not a regular"]),
+        (FOUND.replace("incr", "-"), "", ["feed: '-' is stdin, which only the command line can name; leave it out"]),
+        (FOUND.replace('"incr"', '["incr", "./-"]'), "", ["feed: '-' is stdin"]),
         ("nowhere", "", ["mutator.toml: cannot be read as a configuration: No such file"]),
     ],
 )
@@ -89,6 +93,8 @@ def test_a_file_that_cannot_be_used(text, words, parts, capsys):
     path = Path("mutator.toml")
     if text is None:
         path.mkdir()
+    elif text == "FIFO":
+        os.mkfifo(path)
     elif text in (os.devnull, "nowhere"):
         path.symlink_to(text)
     else:
