@@ -61,7 +61,7 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         notify(arguments, f"reads {NAME} of this directory; --config {NONE} leaves it out")
         _check_kind()
     elif arguments.config == NONE:
-        arguments.config = None
+        arguments.config, searches = None, False
     wanted = {name for name in places if getattr(arguments, name) is None}
     if "base" in places and "base" not in wanted:
         wanted.discard("table")  # that of the other base, which then notes a file that cannot be read
@@ -76,12 +76,15 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         missing.remove("output")
     if missing:
         usage = arguments.usage()
-        where = getattr(arguments, "config", None) or (NAME if searches else "a file that --config names")
+        what = usage.missing(usage.called(missing))
+        config = getattr(arguments, "config", None) or (NAME if searches else "")
+        where = config if config.endswith(".toml") else "a .toml file that --config names"
         lines = listed([f"{name} = …" for name in missing])
-        cure = f"give {'it' if len(missing) == 1 else 'them'}, or write {lines} into {where}"
+        give = "" if "; " in what else f"; give {'it' if len(missing) == 1 else 'them'}"
+        cure = f"{give}, or write {lines} into {where}"
         if TABLES in missing:
-            cure = f"there is no {NAME} here" if searches else "give it"
-        raise error("usage", what=f"{usage.missing(usage.called(missing))}; {cure}")
+            cure = f"; there is no {NAME} here" if searches else "; give it"
+        raise error("usage", what=what + cure)
 
 
 def _check_words(arguments: argparse.Namespace, found: Mapping[str, Any]) -> None:

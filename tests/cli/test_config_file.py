@@ -67,7 +67,15 @@ def test_a_run_takes_what_it_is_not_given(text, words, output, expected, capsys)
         (
             FOUND,
             "--config none",
-            ["--master DIR, --feed PATH and --output DIR are missing; give them"],
+            [
+                "--master DIR, --feed PATH and --output DIR are missing; give them, or write master = …, ",
+                "output = … into a .toml file that --config names",
+            ],
+        ),
+        (
+            SETTINGS,
+            "--master m --feed f",
+            ["--output DIR is missing; give it, or write output = … into mutator.toml\n"],
         ),
         (
             SETTINGS,
@@ -123,7 +131,11 @@ def test_jobs_search_nothing_but_take_places_of_a_named_file(capsys):
     Path("mutator.toml").write_text(FOUND)
 
     assert job("bulk_mutate.py", ["--master", "master"]) == 2
-    assert "--feed PATH and --output DIR are missing" in capsys.readouterr().err
+    lines = "write feed = … and output = … into a .toml file that --config names"
+    assert f"--feed PATH and --output DIR are missing; give them, or {lines}\n" in capsys.readouterr().err
+    assert job("table.py", ["apply", "--feed", "f", "g"]) == 2
+    order = "give TABLE before --feed, which takes every path after it, or write table = … into a .toml file"
+    assert f"TABLE is missing; {order}" in capsys.readouterr().err
     assert job("bulk_mutate.py", ["--config", "mutator.toml", "--runner", "local"]) == 0
     assert READS not in capsys.readouterr().err
 
