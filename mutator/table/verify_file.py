@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.side_columns import taken_sides, tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
-from mutator.dataset.versions.packs import inline_of
+from mutator.dataset.versions.packs import RESTORE, inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.delta_files import order_bytes
@@ -36,7 +36,6 @@ from mutator.rules.order_columns import converted_orders, flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import progress, storage_for
 
-_RESTORE = "restore it from a copy of the table"
 HiddenRows = tuple[Ints, Any]  # positions, and encoded keys; None: not known
 
 
@@ -74,10 +73,10 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
         rows = _rows(plan, snapshot, file)
         if len(rows.hashes) != file.rows:
             what = f"has {counted(len(rows.hashes), 'row')} and should have {file.rows:,}"
-            found.append(Difference(what, file.path, _RESTORE))
+            found.append(Difference(what, file.path, RESTORE))
             rows = None
     except (MutatorError, NotReadable) as fault:
-        found.append(Difference(_why(fault), file.path, _RESTORE))
+        found.append(Difference(_why(fault), file.path, RESTORE))
     if file.sides is not None:
         found += _side_file(snapshot, file, file.sides)
     rebuilt, why, wrong = None, None, list[Difference]()
@@ -92,7 +91,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
             with suppress(ValueError):
                 rebuilt = _rebuilt(plan, file, rows)
         again = command("table", "verify", "--repair", snapshot.table)
-        cure = _RESTORE if rebuilt is None else f"make it again: {again}"
+        cure = RESTORE if rebuilt is None else f"make it again: {again}"
         found.append(Difference(why, file.keys.path, cure))
     if rows is None and index is None:
         return Checked((*found, *_masks(file, hidden, None)), has_index=False)
@@ -107,7 +106,7 @@ def _side_file(snapshot: Snapshot, file: FileEntry, sides: FileEntry) -> list[Di
         with faults("Parquet"), verified_file(snapshot.table, sides) as stream:
             taken_sides(stream, (), file.rows, np.zeros(0, np.int64))
     except (MutatorError, NotReadable) as fault:
-        return [Difference(_why(fault), sides.path, _RESTORE)]
+        return [Difference(_why(fault), sides.path, RESTORE)]
     return []
 
 

@@ -17,7 +17,7 @@ from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import hidden_rows
 from mutator.dataset.versions.opening import forward
-from mutator.dataset.versions.packs import content_of, packed
+from mutator.dataset.versions.packs import RESTORE, content_of, packed
 from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.errors import MutatorError, error
 from mutator.errors.display import command
@@ -277,4 +277,4 @@ def _left_of(table: str) -> Left | None:
 
 
 def _of_fault(fault: MutatorError, path: str) -> Difference:
-    return Difference(fault.why, path, "restore it from a copy of the table")
+    return Difference(fault.why, path, RESTORE)

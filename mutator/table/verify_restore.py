@@ -20,15 +20,13 @@ from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import restored_masks
 from mutator.dataset.versions.opening import base_of, open_snapshot
-from mutator.dataset.versions.packs import content_of, packs_of, unpacked, without_packs
+from mutator.dataset.versions.packs import RESTORE, content_of, packs_of, unpacked, without_packs
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, suppressed
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
 from mutator.table.clean_plan import owned_by
 from mutator.table.clean_removal import mark_of, named_files
-
-_COPY = "restore it from a copy of the table"
 
 
 @dataclass
@@ -56,7 +54,7 @@ def what_is_left(table: str) -> Beginning:
         if snapshot is None:
             path = posixpath.relpath(log.checkpoint_path(name), table)
             what = f"it is missing or damaged, and the log begins with it: version {number} cannot be read"
-            found.differences.append(Difference(what, path, _COPY))
+            found.differences.append(Difference(what, path, RESTORE))
         else:
             _add(found, snapshot, is_earliest=number == cleaning.earliest)
     found.named |= {path for _, path in cleaning.left.kept}
@@ -66,7 +64,7 @@ def what_is_left(table: str) -> Beginning:
         try:
             named = named_files(table, waiting)
         except MutatorError as fault:
-            found.differences.append(Difference(fault.why, waiting.named.path, _COPY))
+            found.differences.append(Difference(fault.why, waiting.named.path, RESTORE))
         else:
             found.named.update(() if named is None else named.column("path").to_pylist())
     found.differences += [*_archives(log, table), *_entries(log, table, cleaning.earliest)]
@@ -95,7 +93,7 @@ def _kept(log: TableLog, table: str, kept: Sequence[tuple[int, str]]) -> Iterato
                     try:
                         content_of(table, stored)
                     except MutatorError as fault:
-                        yield Difference(fault.why, path, _COPY)
+                        yield Difference(fault.why, path, RESTORE)
 
 
 def _archives(log: TableLog, table: str) -> Iterator[Difference]:
@@ -106,7 +104,7 @@ def _archives(log: TableLog, table: str) -> Iterator[Difference]:
                 pass
             continue
         path = posixpath.relpath(posixpath.join(log.archive.directory, one.name), table)
-        yield Difference("its digest is not that of its name", path, _COPY)
+        yield Difference("its digest is not that of its name", path, RESTORE)
 
 
 def _entries(log: TableLog, table: str, last: int) -> Iterator[Difference]:
@@ -117,7 +115,7 @@ def _entries(log: TableLog, table: str, last: int) -> Iterator[Difference]:
     except MutatorError as fault:
         if fault.kind != "table.log.archive":  # which is a difference already
             path = posixpath.relpath(fault.fields["path"], table)
-            yield Difference(fault.why, path, _COPY)
+            yield Difference(fault.why, path, RESTORE)
 
 
 Rows = list[tuple[Ints, Any]]  # positions of hidden rows of a file, and their encoded keys; None: not known
