@@ -554,6 +554,8 @@ def test_only_regular_files(job, where, entry_type):
         ("feed/ups_1.txt", "feed/link_5.txt", ["link_5.txt"]),
         ("more/ups_1.txt", "feed more", ["ups_1.txt"]),
         ("more/ups_1.txt", "feed more/ups_1.txt", ["ups_1.txt"]),
+        ("feed/_blobs/7f3a", "f*", ["link_5.txt"]),
+        ("more/_blobs/7f3a", "f*/l* mor[e]", ["link_5.txt"]),
     ],
 )
 def test_a_link_is_followed_below_the_directories_of_the_feed(job, target, feed, names):
@@ -586,7 +588,9 @@ def test_a_link_that_is_not_followed(job, target, message):
         (job.root / path).write_bytes(FEED)
     (job.feed / "odd").symlink_to(target)
 
-    job.refused(ConfigError, f"{job.feed / 'odd'}: ", message)
+    # A pattern names nothing above its matches.
+    for feed in ("feed", "feed/o*", "*d/o*") if target.endswith(".txt") else ("feed",):
+        job.refused(ConfigError, f"{job.feed / 'odd'}: ", message, feed=[str(job.root / feed)])
 
 
 def test_directories_may_be_links(job):

@@ -29,7 +29,7 @@ def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict
     entries, ignored = visible(entry for path in paths for entry in _find(path))
     found: dict[str, Entry] = {}
     links = [entry for entry in entries if entry.type == _LINK and control_suffix is None]
-    directories = [_directory_of(path) for path in paths if links and "://" not in path]
+    directories = [one for path in paths if links and "://" not in path for one in _directories_of(path)]
     for entry in entries:
         if entry.type != _LINK or not links:
             found.setdefault(entry.path, entry)  # a path that is matched twice is read once
@@ -62,13 +62,20 @@ def _target(link: Entry, directories: Sequence[str]) -> Entry:
     return found._replace(name=link.name)
 
 
-def _directory_of(path: str) -> str:
-    """Return the directory that a path names, or that has the file, or that its pattern begins with."""
-    storage = storage_for(path)
+def _directories_of(path: str) -> list[str]:
+    """Return the directories that a path or its pattern names, and those of the files that it names."""
+    named = _named(storage_for(path), path)
+    return [entry.path if entry.type == "directory" else posixpath.dirname(entry.path) for entry in named]
+
+
+def _named(storage: Storage, path: str) -> list[Entry]:
+    """Return the entry at a path, or the matches of a pattern."""
     path = storage.resolve(path)
-    while (entry := storage.stat(path)) is None and path != posixpath.dirname(path):
-        path = storage.resolve(posixpath.dirname(path))
-    return path if entry is not None and entry.type == "directory" else posixpath.dirname(path)
+    entry = storage.stat(path)
+    if entry is not None:
+        return [entry]
+    # A match may be a link to a directory, and one file must not have two paths.
+    return [storage.stat(storage.resolve(match.path)) or match for match in storage.glob(path)]
 
 
 def _find(path: str) -> Sequence[Entry]:
@@ -77,8 +84,7 @@ def _find(path: str) -> Sequence[Entry]:
     path = storage.resolve(path)
     entry = storage.stat(path)
     if entry is None:
-        # A match may be a link to a directory, and one file must not have two paths.
-        matches = [storage.stat(storage.resolve(match.path)) or match for match in storage.glob(path)]
+        matches = _named(storage, path)
         if not matches:
             raise error("path.missing", path=path, what="feed file or directory")
         found = [_find(match.path) if match.type == "directory" else [match] for match in matches]
