@@ -62,11 +62,11 @@ def test_the_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(3):
         orc.write_table(master.slice(400 * number, 400), tmp_path / "table" / f"{number}.orc")
 
-    act("bridge", "export", "--from", "table", "--to", "before")
+    act("bridge", "export", "--master", "table", "--output", "before")
     config = ("--config", PRODUCT / "bumu.properties", "--feed", PRODUCT / "feed")
-    act("bridge", "run", "--from", "table", "--text", "copy", *config)
-    act("bridge", "export", "--from", "table", "--to", "text")
-    act("bridge", "import", "--from", "text", "--to", "again", "--format", "parquet")
+    act("bridge", "run", "--master", "table", "--text", "copy", *config, "-v")
+    act("bridge", "export", "--master", "table", "--output", "text")
+    act("bridge", "import", "--text", "text", "--output", "again", "--format", "parquet")
 
     assert "local, this process and up to " in capsys.readouterr().out
     assert len(rows_below(tmp_path / "before")) == master.num_rows

@@ -1,6 +1,7 @@
 """The encodings of master and feed, as far as the first bytes of their files show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mutator.formats.files import lines
@@ -80,7 +81,9 @@ def _guessed(entries: Iterable[Entry]) -> tuple[str, str] | None:
             continue
         if is_utf8(head):
             return UTF8, entry.name
-        return "cp1252", entry.name
+        with suppress(UnicodeDecodeError):  # five bytes have no meaning there; such files are merged as they are
+            head.decode("cp1252")
+            return "cp1252", entry.name
     return None
 
 
