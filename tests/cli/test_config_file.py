@@ -173,10 +173,11 @@ def test_a_workflow_and_a_table(capsys):
         capsys.readouterr().err
     )
     assert main(["table", "apply", "--feed", "feed", "--feed", "feed", "-q"]) == 0
-    assert main(["table", "apply", "--feed", "t"]) == 2
-    assert "/t: is a versioned table, and no feed; to merge feed files into it, name it before --feed" in (
-        capsys.readouterr().err
-    )
+    for words in (["table", "apply"], ["partition-runs", "--master", "master", "--output", "o"]):
+        assert main([*words, "--feed", "t"]) == 2
+        assert "/t: is a versioned table, and no feed; to merge feed files into it, name it before --feed" in (
+            capsys.readouterr().err
+        )
     # These replace records, so they ask for their feed.
     assert main(["table", "insert-overwrite-table", "t"]) == 2
     Path("mutator.toml").write_text('base = "base"\n')  # whose settings the table has recorded

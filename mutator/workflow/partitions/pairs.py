@@ -13,7 +13,7 @@ from typing import Any
 
 from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksummed_json, manifest, split_record
-from mutator.dataset.directory import check_no_base, differing_parts, read_manifest, unrecorded_files
+from mutator.dataset.directory import check_no_base, check_no_table, differing_parts, read_manifest, unrecorded_files
 from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
@@ -78,6 +78,7 @@ def pairs_of(inputs: InputSpec, master: str, feed: str) -> dict[str, Pair]:
     """
     if storage_for(feed).stat(feed) is None:
         raise error("path.missing", path=feed, what="split feed")
+    check_no_table(feed)
     _check_record(feed)
     if storage_for(master).stat(master) is None:
         if not inputs.allow_empty_master:
