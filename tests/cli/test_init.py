@@ -571,7 +571,7 @@ def test_s3(s3, capsys):
     code, settings = init("--master", "s3://lake/sales/master", "--feed", "s3://lake/sales/feed")
     text = capsys.readouterr().out
     assert (code, settings["key"]) == (0, [0, 1])
-    assert (text.splitlines()[-1], settings["output"]) == ("mutator run", "s3://lake/sales/merged")
+    assert text.splitlines()[-1] == "mutator run"
     assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
     assert "output rows                      504" in capsys.readouterr().out
 

@@ -1,7 +1,6 @@
 """The encodings of master and feed, as far as the first bytes of their files show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from mutator.formats.files import lines
@@ -13,6 +12,7 @@ from mutator.storage.compression import CorruptStream, decompress, sniff
 
 ENCODING, MASTER_ENCODING = "encoding", "master.encoding"
 _HEAD = 64 << 10
+_RAW = ("", "")
 _OTHERS: Sequence[tuple[Value, str]] = (("latin-1", "of older Unix programs"), ("cp850", "of DOS programs"))
 
 
@@ -33,6 +33,9 @@ def encodings_of(settings: Mapping[str, str | None], feed: Sequence[Entry], mast
     given = {key: parse_encoding(value) for key, value in settings.items() if value}
     of_feed, of_master = (None if ENCODING in given else _guessed(feed)), _guessed(master)
     both, choices = given.get(ENCODING), []
+    if _RAW in (of_feed, of_master):
+        set_or_default = both or UTF8
+        return Encodings(set_or_default, given.get(MASTER_ENCODING) or set_or_default)
     if both is None:
         found = of_feed
         if found is None and of_master is not None and not _is_wide(of_master[0]):
@@ -71,20 +74,25 @@ def _is_wide(encoding: str) -> bool:
 
 
 def _guessed(entries: Iterable[Entry]) -> tuple[str, str] | None:
-    """Return the encoding of the first file that is not ASCII, and its name; None without such a file."""
+    """Return the encoding of the first file that is not ASCII, and its name; None without such a file.
+
+    Returns ``_RAW`` where none can be guessed: bytes that mean nothing in cp1252 are merged as they are.
+    """
+    found = None
     for entry in entries:
         head = _head(entry)
         wide = lines.wide_encoding(head)
-        if wide is not None:
-            return wide.lower(), entry.name
-        if head.isascii() or lines.is_binary(head):
+        if head.isascii() or (wide is None and lines.is_binary(head)):
             continue
-        if is_utf8(head):
-            return UTF8, entry.name
-        with suppress(UnicodeDecodeError):  # five bytes have no meaning there; such files are merged as they are
+        known = wide.lower() if wide is not None else UTF8 if is_utf8(head) else None
+        if known is not None:
+            return found or (known, entry.name)
+        try:
             head.decode("cp1252")
-            return "cp1252", entry.name
-    return None
+        except UnicodeDecodeError:
+            return _RAW
+        found = found or ("cp1252", entry.name)
+    return found
 
 
 def _head(entry: Entry) -> bytes:
