@@ -72,7 +72,7 @@ class Reading:
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
 
     def kept(self, sides: Any) -> Any:
-        """Return the register's columns of what is kept beside some rows, a pa.StructArray."""
+        """Return the columns of the register alone, a pa.StructArray. sides: all side columns of some rows."""
         return pa.StructArray.from_arrays(sides.flatten()[len(SEQUENCES) :], fields=list(self.side_columns))
 
     @property

@@ -90,7 +90,7 @@ class Delta:
     keys: Any  # encoded
     orders: Any  # order values
     row_hashes: RowHashes | None = None  # None: to be made of the rows, or of tombstones
-    sides: Any = None  # side columns, a pa.StructArray; None: there are none
+    sides: Any = None  # side columns, a pa.StructArray; None without any
 
     def slice(self, begin: int, end: int) -> Delta:
         """Return some rows, without a copy."""
