@@ -29,6 +29,7 @@ from mutator.config.sources import shown
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.order_values import is_tuple
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
@@ -46,6 +47,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _decided(rows.ops, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
+    yield from _order_twice(rows.order, given)
     yield from _full_snapshot(rows.ops, operation, limits, given)
     yield from _overwrite(operation, config.output, limits, given)
     yield from _suffixes(config.inputs, config.workflow)
@@ -80,7 +82,7 @@ def _op_field(rows: RowSpec) -> Messages:
         yield f"{setting('partitioned.by')}: field {op} is also the {setting('op.code.field.ordinal')}"
     if op in rows.key.ids:
         yield f"{setting('op.code.field.ordinal')}: field {op} is also a field of {setting('id.field.ordinals')}"
-    if op == rows.order.field:
+    if op in rows.order.fields:
         yield f"{setting('op.code.field.ordinal')}: field {op} is also the {setting('temporal.ordering.field.ordinal')}"
 
 
@@ -100,7 +102,7 @@ def _field_count(rows: RowSpec) -> Messages:
         return
     for key, fields in (
         ("id.field.ordinals", rows.key.ids),
-        ("temporal.ordering.field.ordinal", (rows.order.field,)),
+        ("temporal.ordering.field.ordinal", rows.order.fields),
         ("op.code.field.ordinal", (rows.ops.field,)),
         ("partitioned.by", [field.source for field in rows.key.partitions]),
     ):
@@ -128,10 +130,10 @@ def _op_codes(ops: OpSpec, given: Given) -> Messages:
 
 
 def _order_max(order: OrderSpec, given: Given) -> Messages:
-    if order.maximum is not None and order.by_file_name:
-        yield (
-            f"{setting('order.max')}: '{shown(given['order.max'])}' needs {setting('temporal.ordering.field.ordinal')}"
-        )
+    ordinal = setting("temporal.ordering.field.ordinal")
+    if order.maximum is not None and (order.by_file_name or is_tuple(order.type)):
+        needs = f"needs {ordinal}" if order.by_file_name else f"needs one field in {ordinal}, in ascending order"
+        yield f"{setting('order.max')}: '{shown(given['order.max'])}' {needs}"
 
 
 def _decided(ops: OpSpec, given: Given) -> Messages:
@@ -210,9 +212,16 @@ def _csv_escape(text: TextSpec) -> Messages:
         )
 
 
+def _order_twice(order: OrderSpec, given: Given) -> Messages:
+    if len(set(order.fields)) != len(order.fields):
+        key = "temporal.ordering.field.ordinal"
+        yield f"{setting(key)}: '{shown(given[key])}' names a field twice"
+
+
 def _order_in_id(rows: RowSpec) -> Messages:
-    if rows.order.field is not None and rows.order.field in rows.key.ids:
-        yield f"field {rows.order.field} is both ID and order value: every version is then a record of its own"
+    for field in rows.order.fields:
+        if field in rows.key.ids:
+            yield f"field {field} is both ID and order value: every version is then a record of its own"
 
 
 def _delete_prefix(ops: OpSpec, operation: OperationSpec) -> Messages:

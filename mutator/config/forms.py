@@ -5,13 +5,14 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import parsers
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.encodings import parse_encoding
 from mutator.rules.file_sequences import parse_pattern
+from mutator.rules.order_types import TYPES, parse_types
 from mutator.rules.shown_fields import parse_shown
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -76,5 +77,13 @@ FIELDS = Form(
     {"anyOf": [_NUMBER_OR_NAME, {"type": "array", "items": _NUMBER_OR_NAME}]},
     parsers.listed_ordinals,
     takes_names=True,
+)
+# -1 means unset, as in the original job.
+ORDER_FIELDS = replace(FIELDS, parse=lambda text, names: () if text.strip() == "-1" else FIELDS.parse(text, names))
+_ORDER_TYPE = f"({TYPES})?( *(asc|desc))?"
+ORDER_TYPES = Form(
+    lambda text: parse_types(parsers.text_parts(text)),
+    {"anyOf": [{"type": "string", "pattern": f"^ *{_ORDER_TYPE} *(, *{_ORDER_TYPE} *)*$"}, _TEXTS["anyOf"][1]]},
+    parse_types,
 )
 PARTITION_FIELDS = Form(parsers.partition_fields, _TEXTS, parsers.listed_partition_fields, takes_names=True)

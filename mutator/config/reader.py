@@ -22,9 +22,10 @@ from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, PREFIX, SETTI
 from mutator.config.settings import Config, OrderSpec
 from mutator.config.sources import PLACES, parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
-from mutator.errors.display import one_line
+from mutator.errors.display import counted, one_line
 from mutator.errors.parts import plain, setting
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.order_types import Part, tuple_type
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -187,14 +188,28 @@ def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
     if order.by_file_name:
         if stated is not None:
             field = setting("temporal.ordering.field.ordinal")
-            read.faults.append(f"{setting(_TYPE)}: '{stated}', but {field} is not set")
+            read.faults.append(f"{setting(_TYPE)}: '{shown(read.given[_TYPE])}', but {field} is not set")
         return order
-    if stated is not None and numeric is not None and numeric is not (stated in ("long", "decimal")):
+    parts = stated or ((None, False),) * len(order.fields)
+    if len(parts) != len(order.fields):
+        fields = setting("temporal.ordering.field.ordinal")
         read.faults.append(
-            f"{setting(_NUMERIC)}: '{str(numeric).lower()}' contradicts {setting(f'{_TYPE} = {stated}')}; leave it out"
+            f"{setting(_TYPE)}: {counted(len(parts), 'type')}, but {counted(len(order.fields), 'field')} in {fields}"
         )
-    found = stated or ("string" if numeric is False else read.default(_TYPE))
-    return replace(order, type=found, stated=stated is not None)
+        return order
+    types = shown(read.given.get(_TYPE, ""))
+    if numeric is not None and any(name and numeric is not (name in ("long", "decimal")) for name, _ in parts):
+        read.faults.append(
+            f"{setting(_NUMERIC)}: '{str(numeric).lower()}' contradicts {setting(f'{_TYPE} = {types}')}; leave it out"
+        )
+    ((usual, _),) = read.default(_TYPE)
+    usual = "string" if numeric is False else usual
+    found = [Part(name or usual, descending) for name, descending in parts]
+    return replace(
+        order,
+        type=tuple_type(found),
+        stated=tuple(number for number, (name, _) in enumerate(parts) if name is not None),
+    )
 
 
 class _Reader:

@@ -83,10 +83,11 @@ def text_of_setting(name: str) -> str:
     order_type
       option      --order-type
       published   temporal.ordering.field.type
-      values      long, decimal, timestamp, string
       default     long
       meaning     the type of order values in text: long (64-bit), decimal, timestamp (ISO 8601; UTC if
-                  no zone is given) or string (byte order); leave it out where the field is typed
+                  no zone is given) or string (byte order); leave it out where the field is typed. For
+                  several fields, one for each; with desc after it, the lowest value of the field wins:
+                  timestamp, long desc, or desc alone where the field is typed
     """
     setting = _known(name)
     values = setting.form.schema.get("enum")

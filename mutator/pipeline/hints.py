@@ -141,17 +141,15 @@ def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None
 
     known: the manifest, which has it.
     """
-    (field,) = _fields_of(layout, (layout.order_field,))
-    if field not in rows.columns:
+    field, *more = _fields_of(layout, layout.ordered_by)
+    if more or field not in rows.columns:
         return None
     facts = Facts(rows.columns[field])
     found = order_hint(facts, layout.order_type)
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
         schema = getattr(layout, "result", None)
-        is_typed = known is not None or not (
-            schema is None or pa.types.is_string(schema.field(layout.order_field).type)
-        )
+        is_typed = known is not None or not (schema is None or pa.types.is_string(schema.field(field).type))
         return f"{looks}, but the master's are {layout.order_type}" if is_typed and of_another_type else found
     roles = {field, *_fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
@@ -293,7 +291,7 @@ def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
     rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
     if isinstance(own, RowLayout) and feed.envelope.field is not None and own.envelope.field is None:
         rows = _numbered_as_in_feed(rows, feed.envelope.field)
-    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (feed.order_field, feed.envelope.field)))
+    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (*feed.ordered_by, feed.envelope.field)))
 
 
 def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:

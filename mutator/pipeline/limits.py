@@ -55,7 +55,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     below = counts["below horizon"]
     if below and plan.limits.before_horizon == "fail":
         shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
-        horizon = plan.shown.order_text(order_text(plan.rows.order_type, plan.horizon))
+        horizon = plan.shown.order_of(plan.rows.order_type, plan.horizon)
         raise error("horizon", count=f"{below:,}", horizon=horizon, samples=shown)
     problems = [*check_sums(counts), *check_files(counts, result.read)]
     if counts["tombstones read"] != counts["tombstones in"]:
@@ -87,7 +87,7 @@ def _check_order_units(plan: Plan, result: Result) -> None:
             if unit in of_side:
                 count, lowest = of_side[unit]
                 rows = text.format(rows=counted(count, "row"))
-                example = plan.shown.order_text(order_text(plan.rows.order_type, lowest))
+                example = plan.shown.order_of(plan.rows.order_type, lowest)
                 found.append(f"{unit} in {rows}, such as {example}")
     raise error("order.units", found="; ".join(found))
 
@@ -96,9 +96,9 @@ def _check_order_max(plan: Plan, result: Result) -> None:
     """Raise DataError for order values of the feed above ``order.max``."""
     if plan.order_max is not None and result.future is not None:
         rows, lowest = result.future
-        most, first = (order_text(plan.rows.order_type, one) for one in (plan.order_max, lowest))
+        most = order_text(plan.rows.order_type, plan.order_max)
         files = first_few(list(map(place, result.future_files)))
-        shown = plan.shown.order_text(first)
+        shown = plan.shown.order_of(plan.rows.order_type, lowest)
         raise error("order.max", rows=counted(rows, "row"), most=most, lowest=shown, files=files)
 
 
@@ -255,7 +255,7 @@ def _check_overwrite(plan: Plan, result: Result) -> None:
     if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.allow_empty_feed:
         raise error("overwrite.empty", path=first_few(list(map(place, feed))))
     if result.floor is not None and plan.operation != "apply":
-        truncate = plan.shown.order_text(order_text(plan.rows.order_type, result.floor))
+        truncate = plan.shown.order_of(plan.rows.order_type, result.floor)
         raise error("overwrite.truncate", path=first_few(list(map(place, feed))), order=truncate)
     if plan.expects_no_rows and rows:
         raise error("changed.empty", path=first_few(list(map(place, feed))), after=counted(rows, "row"))
@@ -282,9 +282,9 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
         raise error(
             "snapshot.older",
             now=_shown_order(plan, result.highest),
-            before=plan.shown.order_text(known.commit.snapshot),
+            before=_shown_order(plan, before),
         )
 
 
 def _shown_order(plan: Plan, order: Any) -> str:
-    return plan.shown.order_text(order_text(plan.rows.order_type, order))
+    return plan.shown.order_of(plan.rows.order_type, order)

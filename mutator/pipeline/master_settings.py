@@ -9,9 +9,11 @@ from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS, has_no_op_cod
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
+from mutator.rules.order_types import Part, parts_of, recorded_fields
 from mutator.storage import located, located_to_write
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
+_ORDER = "temporal.ordering.field.ordinal"
 _TYPE, _PATTERN = "temporal.ordering.field.type", "sequence.pattern"
 _DELIMITER, _ADOPT, _SYNC = "field.delim.regex", "master.adopt", "sync.mode"
 _NAMES, _FORMAT, _FEED_FORMAT = "field.names", "input.format", "feed.format"
@@ -191,8 +193,11 @@ def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
     found = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
     if order["by"] == "file name":
         return found | ({_PATTERN: order["pattern"]} if order.get("pattern") is not None else {})
-    found |= {"order_by": field(order["ordinal"]) if ordinals else [order["field"]]}
-    if order["type"] != SETTINGS[_TYPE].default:  # which a feed may widen
+    fields = recorded_fields(order)
+    found |= {"order_by": field(fields[0]) if ordinals and len(fields) == 1 else [*map(field, fields)]}
+    own = given.get(_ORDER)
+    is_default = {*parts_of(order["type"])} == {Part(SETTINGS[_TYPE].default or "")}  # which a feed may widen
+    if not is_default and (own is None or len(own.split(",")) == len(fields)):
         found |= {"order_type": order["type"]}
     return found | ({_NULL: order["null"]} if "null" in order else {})
 

@@ -17,8 +17,8 @@ from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
+from mutator.rules.order_tuples import shown_order
 from mutator.rules.order_units import epoch_unit
-from mutator.rules.order_values import order_text
 
 _FEW = 10
 _MOST = 0.9
@@ -91,7 +91,7 @@ def _late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     if late <= _FEW or late < _MOST * winners or result.late is None:
         return
     orders, order_type = result.late, plan.rows.order_type
-    low, high, low_known, high_known = (order_text(order_type, value) or "none" for value in orders)
+    low, high, low_known, high_known = (shown_order(order_type, value) or "none" for value in orders)
     values = "sequences are" if plan.by_file_name else "order values are"
     yield (
         f"{late:,} of {counted(winners, 'mutation')} are late, so they change nothing: their {values} {low} to {high}, "
@@ -103,7 +103,7 @@ def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning of order values in the future."""
     if plan.order_max is None and result.future is not None:
         rows, lowest = result.future
-        shown = value_in_quotes(order_text(plan.rows.order_type, lowest) or "")
+        shown = value_in_quotes(shown_order(plan.rows.order_type, lowest) or "")
         files = first_few(list(map(place, result.future_files)))
         have, they = ("has an order value", "it wins") if rows == 1 else ("have order values", "they win")
         yield (

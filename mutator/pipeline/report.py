@@ -24,7 +24,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.changes import changed_counts
-from mutator.rules.order_values import order_text
+from mutator.rules.order_tuples import shown_order
 
 _CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
 _NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
@@ -291,7 +291,7 @@ def _feed_files_of(plan: Plan, result: Result) -> list[Mapping[str, Any]]:
 def _late_orders(plan: Reading, result: Result) -> dict[str, str | None] | None:
     if result.late is None:
         return None
-    return {name: order_text(plan.rows.order_type, value) for name, value in result.late._asdict().items()}
+    return {name: shown_order(plan.rows.order_type, value) for name, value in result.late._asdict().items()}
 
 
 def _html_of(report: Report) -> str:

@@ -11,6 +11,7 @@ from mutator.errors import error
 from mutator.errors.display import OUT
 from mutator.errors.parts import setting
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.rules.order_tuples import shown_order
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.shown_fields import ShownFields
 
@@ -61,9 +62,9 @@ class ShownValues:
             found[self.directory(directory)] += count
         return dict(found)
 
-    def order_text(self, text: str | None) -> str:
-        """Return the text of an order value, or ``…`` if it may not be shown. None: it has no text."""
-        return (text or "the lowest one") if self.order else OUT
+    def order_of(self, order_type: str, value: Any) -> str:
+        """Return the text of an order value, or ``…`` if it may not be shown."""
+        return (shown_order(order_type, value) or "the lowest one") if self.order else OUT
 
 
 def shown_values(rows: RowSpec, wording: WordingSpec, planned: RowPlan) -> ShownValues:
@@ -80,7 +81,7 @@ def shown_values(rows: RowSpec, wording: WordingSpec, planned: RowPlan) -> Shown
 
     return ShownValues(
         ids=tuple(map(show, layout.id_fields)),
-        order=rows.order.by_file_name or show(layout.order_field),
+        order=all(map(show, layout.ordered_by)),
         partitions=tuple(show(one.source) for one in planned.partitioning.fields),
         rows=False,
         kept_out=f"report.fields keeps out the values of {fields.text}",

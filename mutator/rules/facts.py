@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from mutator.rules.order_units import date_digits, epoch_unit
-from mutator.rules.order_values import ORDER_TYPES
+from mutator.rules.order_values import order_parser
 
 _NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
 _FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*")
@@ -96,7 +96,7 @@ def read_order(order_type: str, value: bytes | None) -> Any:
     (7, None)
     """
     try:
-        return None if value is None else ORDER_TYPES[order_type][0](value)
+        return None if value is None else order_parser(order_type)(value)
     except ValueError:
         return None
 

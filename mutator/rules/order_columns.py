@@ -11,6 +11,7 @@ field that the column code does not know, so both always agree.
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from string import hexdigits
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of, packed
-from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
+from mutator.rules.order_values import basic_type, format_order, is_tuple, lowest_order, order_parser
 from mutator.rules.timestamp_columns import parse_usual
 
 SEQUENCE = "sequence"  # name of the side column with the sequences of rows
 SEQUENCES = (pa.field(SEQUENCE, pa.int64()),)  # the side columns that every run has
 _BIAS = 1 << 63
 _MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # whose microseconds are an int64
+_HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint16)  # two digits of each byte
+_OF_HEX = np.frombuffer(bytes(int(chr(byte), 16) if chr(byte) in hexdigits else 0 for byte in range(256)), np.uint8)
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])
 
 
@@ -55,7 +58,7 @@ def parse_column(order_type: str, fields: ByteColumn) -> tuple[Any, Flags]:
     bad = np.zeros(len(fields), np.bool_)
     if plain.all():
         return (pa.array([], column_type(order_type)) if values is None else values), bad
-    parse = ORDER_TYPES[order_type][0]
+    parse = order_parser(order_type)
     rows = np.flatnonzero(~plain)
     encoded: list[Any] = []
     for row, field in zip(rows, fields.take(rows).to_pylist(), strict=True):
@@ -79,8 +82,8 @@ def to_value(order_type: str, encoded: Any) -> Any:
     >>> to_value("timestamp", parse_column("timestamp", ByteColumn.of([b"1970-01-01T00:00:01.25"]))[0][0].as_py())
     (1, b'25')
     """
-    if encoded == b"" and order_type != "string":
-        return LOWEST[order_type]
+    if encoded == b"" and basic_type(order_type) != "string":
+        return lowest_order(order_type)
     if order_type == "timestamp":
         seconds, nanos = np.frombuffer(encoded[:12], _STAMP)[0]
         return int(seconds) - _BIAS, (b"%09d" % nanos + encoded[12:]).rstrip(b"0")
@@ -106,9 +109,12 @@ def to_texts(order_type: str, column: Any) -> Any:
         found = column.cast(pa.large_string()).cast(pa.large_binary())
         if order_type == "long":
             return found
-        return pc.if_else(pc.equal(column, LOWEST[order_type]), pa.scalar(None, found.type), found)
+        return pc.if_else(pc.equal(column, lowest_order(order_type)), pa.scalar(None, found.type), found)
     if order_type == "string":
         return column
+    if is_tuple(order_type):
+        offsets, data = offsets_of(column)
+        return packed(_HEX[data], 2 * np.diff(offsets))
     found = [
         None if value is None else format_order(order_type, to_value(order_type, value)) for value in column.to_pylist()
     ]
@@ -122,6 +128,10 @@ def from_texts(order_type: str, column: Any) -> Any:
     [12, -1]
     """
     column = column.cast(pa.large_binary())
+    if is_tuple(order_type):
+        offsets, data = offsets_of(column)
+        digits = _OF_HEX[data]
+        return packed(digits[0::2] << 4 | digits[1::2], np.diff(offsets) // 2)
     null = column.is_null()
     if not column.null_count:
         return parse_column("long" if order_type == "sequence" else order_type, ByteColumn.of_array(column))[0]
@@ -137,7 +147,7 @@ def encoded_lowest(order_type: str) -> Any:
     >>> encoded_lowest("sequence"), encoded_lowest("decimal")
     (-1, b'')
     """
-    return LOWEST[order_type] if order_type in ("long", "sequence") else b""
+    return lowest_order(order_type) if order_type in ("long", "sequence") else b""
 
 
 def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
@@ -191,7 +201,9 @@ def converted_orders(order_type: str, column: Any, wanted: str) -> Any:
     >>> converted_orders("long", pa.array([12]), "string").to_pylist()
     [b'12']
     """
-    return column if order_type == wanted else from_texts(wanted, to_texts(order_type, column))
+    if order_type == wanted or is_tuple(wanted) or is_tuple(order_type):  # the same bytes
+        return column
+    return from_texts(wanted, to_texts(order_type, column))
 
 
 def ranks(column: Any) -> Ints:
@@ -223,7 +235,7 @@ def flags(values: Any) -> Flags:
 
 
 def _encode(order_type: str, value: Any) -> Any:
-    if value == LOWEST[order_type]:
+    if value == lowest_order(order_type):
         return encoded_lowest(order_type)
     if order_type == "timestamp":
         seconds, fraction = value

@@ -125,12 +125,46 @@ ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
 }
 
 
+def is_tuple(order_type: str) -> bool:
+    """Return whether the values of an order type are tuples, encoded as ``order_tuples`` does.
+
+    >>> is_tuple("long"), is_tuple("long, string"), is_tuple("long desc")
+    (False, True, True)
+    """
+    return " " in order_type
+
+
+def basic_type(order_type: str) -> str:
+    """Return the order type whose values are stored and compared as those of another one: tuples are bytes."""
+    return "string" if is_tuple(order_type) else order_type
+
+
+def lowest_order(order_type: str) -> Any:
+    """Return the value that is older than every other.
+
+    >>> lowest_order("sequence"), lowest_order("long, string")
+    (-1, b'')
+    """
+    return LOWEST[basic_type(order_type)]
+
+
+def order_parser(order_type: str) -> Parser:
+    """Return the function that reads a value of manifests and tombstones, and of a field if it is not a tuple."""
+    return _unhexed if is_tuple(order_type) else ORDER_TYPES[order_type][0]
+
+
+def _unhexed(text: bytes) -> bytes:
+    return bytes.fromhex(text.decode("ascii"))
+
+
 def format_order(order_type: str, value: Any) -> bytes | None:
     """Write an order value so that the type's parser reads the same value again; return None for the lowest.
 
     >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
     b'2026-01-31T10:00:00.5Z'
     """
+    if is_tuple(order_type):  # digits of base 16, which compare as the bytes do
+        return value.hex().encode("ascii")  # type: ignore[no-any-return]
     lowest = order_type in ("decimal", "timestamp", "sequence") and value == LOWEST[order_type]
     return None if lowest else ORDER_TYPES[order_type][1](value)
 
@@ -151,5 +185,5 @@ def order_value(order_type: str, text: str | None) -> Any:
     12
     """
     if text == "":
-        return LOWEST[order_type]
-    return None if text is None else ORDER_TYPES[order_type][0](text.encode("utf-8", "surrogateescape"))
+        return lowest_order(order_type)
+    return None if text is None else order_parser(order_type)(text.encode("utf-8", "surrogateescape"))

@@ -12,7 +12,7 @@ file, a 32-bit and a 64-bit column, and a decimal has no trailing zeros.
 import ast
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import column_type, encoded_lowest, flags, parse_column, timestamp_column, to_texts
+from mutator.rules.order_tuples import encode_columns
+from mutator.rules.order_types import parts_of
+from mutator.rules.order_values import is_tuple
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS
 
 _DAY = 86400
@@ -85,6 +88,28 @@ def order_column(order_type: str, column: Any, null_lowest: bool) -> tuple[Any, 
     all_bad[~null] |= bad
     found = pa.concat_arrays([found, pa.array([encoded_lowest(order_type)], column_type(order_type))])
     return found.take(pa.array(positions)), all_bad, why
+
+
+class Orders(NamedTuple):
+    """Order values of rows."""
+
+    column: Any  # pa.Array
+    faults: tuple[tuple[Flags, str], ...]  # of each field, the rows without a valid value, and why
+
+
+def orders_of(order_type: str, columns: Sequence[Any], null_lowest: bool) -> Orders:
+    """Return the order values of rows. columns: a pa.Array for each field of the order.
+
+    >>> orders_of("long desc", [pa.array([7, 9])], null_lowest=False).column.to_pylist() < [b"\x12"]
+    True
+    """
+    if not is_tuple(order_type):
+        found, bad, why = order_column(order_type, columns[0], null_lowest)
+        return Orders(found, ((bad, why),))
+    parts = parts_of(order_type)
+    made = [order_column(part.type, column, null_lowest) for part, column in zip(parts, columns, strict=True)]
+    nulls = [flags(column.is_null()) for column in columns]
+    return Orders(encode_columns(parts, [one[0] for one in made], nulls), tuple(one[1:] for one in made))
 
 
 def _orders(order_type: str, column: Any) -> tuple[Any, Flags, str]:

@@ -56,7 +56,7 @@ def _agreed(rows: RowSpec) -> Mapping[str, Any]:
     partitions = [replace(field, source=str(name)) for field, name in zip(rows.key.partitions, sources, strict=True)]
     return {
         KEY: _names(rows.text, rows.key.ids),
-        ORDER: _names(rows.text, () if rows.order.field is None else (rows.order.field,)),
+        ORDER: _names(rows.text, rows.order.fields),
         TYPE: rows.order.type,
         PARTITIONS: text_of(partitions),
         SCOPE: rows.key.scope or "table",

@@ -19,6 +19,7 @@ from mutator.errors.display import counted
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, said
 from mutator.pipeline.version_list import VersionEntry, column, entry_of
+from mutator.rules.order_types import recorded_fields
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
@@ -193,10 +194,10 @@ def _fixed(snapshot: Snapshot) -> _Fixed:
         order, fields = spec["order"], stored_fields(spec)
         partitioned = text_of_fields(fields) if fields else None
         scope = snapshot.state.key_scope
-        return _Fixed(spec["key"]["fields"], scope, str(order.get("field") or order["by"]), partitioned)
+        return _Fixed(spec["key"]["fields"], scope, ", ".join(recorded_fields(order)) or order["by"], partitioned)
     agreed = settings_of(snapshot)
     key, order = (list(map(str, agreed.get(name, ()))) for name in (KEY, ORDER))
-    return _Fixed(key, agreed.get(SCOPE, "table"), order[0] if order else _UNKNOWN, agreed.get(PARTITIONS))
+    return _Fixed(key, agreed.get(SCOPE, "table"), ", ".join(order) or _UNKNOWN, agreed.get(PARTITIONS))
 
 
 def _partitions(snapshot: Snapshot) -> set[str]:

@@ -34,7 +34,7 @@ from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, key_as_rea
 from mutator.pipeline.explain.walk import explain
 from mutator.plan.reading import Reading
 from mutator.rules.order_columns import to_value
-from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
+from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, survey_of_table
@@ -119,7 +119,7 @@ class TableRecord:
         extent, position, _ = place
         file, order_type = extent.file, self.plan.rows.order_type
         (found,) = taken_tombstones(self._table, file, file.rows, np.array([position])).to_pylist()
-        order = LOWEST[order_type] if found["order"] is None else ORDER_TYPES[order_type][0](found["order"])
+        order = lowest_order(order_type) if found["order"] is None else order_parser(order_type)(found["order"])
         return order, int(found["committed"].timestamp() * 1000)
 
 

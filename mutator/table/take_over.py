@@ -251,6 +251,5 @@ def _layout(plan: Plan, known: State, form: int, path: str) -> ColumnLayout:
     layout: ColumnLayout = plan.rows.layouts["master"]
     schema = stored_schema(form_of(known.spec, form), path).schema
     names = layout.result.names
-    order = None if layout.order_field is None else schema.get_field_index(names[layout.order_field])
     ids = tuple(schema.get_field_index(names[position]) for position in layout.id_fields)
-    return replace(layout, schema=schema, result=schema, id_fields=ids, order_field=order)
+    return replace(layout, schema=schema, result=schema, id_fields=ids)

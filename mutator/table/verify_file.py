@@ -168,9 +168,8 @@ def _layout(plan: Reading, snapshot: Snapshot, file: FileEntry) -> ColumnLayout:
     """Return how a file is read, with its own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
     own, names = EarlierForms(snapshot.state, snapshot.table).schema(file.form), layout.result.names
-    order = None if layout.order_field is None else own.get_field_index(names[layout.order_field])
     ids = tuple(own.get_field_index(names[position]) for position in layout.id_fields)
-    return replace(layout, schema=own, result=own, id_fields=ids, order_field=order)
+    return replace(layout, schema=own, result=own, id_fields=ids)
 
 
 def _tombstones(plan: Reading, stream: Any) -> Iterator[VerifiedRows]:

@@ -53,7 +53,7 @@ def test_other_defaults_of_what_no_attribute_has(monkeypatch):
 
     config = parse({"key": "id", "order_by": "at", "feed.format": "parquet"})
 
-    assert (config.rows.order.type, config.rows.order.stated) == ("decimal", False)
+    assert (config.rows.order.type, config.rows.order.stated) == ("decimal", ())
     assert (config.inputs.master_format, config.inputs.feed_format) == ("csv", "parquet")
     assert (
         parse({"key": "id", "order_by": "at", "temporal.ordering.field.numeric": "false"}).rows.order.type == "string"

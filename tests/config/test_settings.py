@@ -14,6 +14,7 @@ from mutator.rules.envelopes import ENVELOPES
 
 KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
+TYPES = "must be long, decimal, timestamp or string, with desc after it where the lowest value wins"
 OP = "op.code.field.ordinal"
 CONTRADICTS = "contradicts temporal.ordering.field.type ="
 BESIDE_OVERWRITE = "conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
@@ -38,9 +39,9 @@ def faults(settings):
 SETTINGS = [
     (
         "temporal.ordering.field.ordinal",
-        "rows.order.field",
-        None,
-        [("5", 5), (" 5 ", 5), ("-1", None), ("007", 7), ("changed", "changed"), (" x ", "x")],
+        "rows.order.fields",
+        (),
+        [("5", (5,)), (" 5 ", (5,)), ("-1", ()), ("007", (7,)), ("changed", ("changed",)), (" x, 2 ", ("x", 2))],
         [("-2", "must be an ordinal counted from 0, or a name"), ("1.0", "must be an ordinal"), ("+1", "or a name")],
         {},
     ),
@@ -305,7 +306,7 @@ def test_invalid_id_fields(value, fault):
 def test_a_list_keeps_its_elements():
     assert parse({KEY: ["a,b", 0, "1", " x"]}).rows.key.ids == ("a,b", 0, "1", " x")
     assert parse({KEY: ["a,b", 2], "field.names": ["ts", "a,b", "c"]}).rows.key.ids == (1, 2)
-    assert parse({KEY: 0, BY: ["7"]}).rows.order.field == "7"
+    assert parse({KEY: 0, BY: ["7"]}).rows.order.fields == ("7",)
     assert parse({KEY: 0, OP: 1, "delete_codes": "D\\,R, D"}).rows.ops.deletes == {b"D,R", b"D"}
     assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).rows.ops.deletes == {b"D,R", b"D "}
     assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).rows.key.partitions[1].transform == "date"
@@ -324,7 +325,9 @@ def test_a_list_keeps_its_elements():
             {KEY: ["idd"], "field.names": ["id", "ts"]},
             "id.field.ordinals: 'idd' must be names of field.names, or ordinals as numbers (did you mean id?)",
         ),
-        ({KEY: 0, BY: ["a", "b"]}, f"{BY}: 'a,b' must be one field"),
+        ({KEY: 0, BY: ["a", "a"]}, f"{BY}: 'a,a' names a field twice"),
+        ({KEY: 0, BY: ["a", "b"], "order_type": "long"}, f"order_type: 1 type, but 2 fields in {BY}"),
+        ({KEY: 0, BY: ["a", "b"], "order.max": "7"}, f"order.max: '7' needs one field in {BY}, in ascending order"),
         ({KEY: 0, "sync.mode": ["full"]}, "sync.mode: 'full' must be one value, not a list"),
     ],
 )
@@ -370,6 +373,9 @@ def test_the_format_of_both_sides():
         ),
         ({BY: "5", "temporal.ordering.field.type": "decimal", "temporal.ordering.field.numeric": "true"}, "decimal"),
         ({BY: "5", "temporal.ordering.field.type": "long"}, "long"),
+        ({BY: "5", "temporal.ordering.field.type": "desc"}, "long desc"),
+        ({BY: "5,a", "temporal.ordering.field.numeric": "false"}, "string, string"),
+        ({BY: ["a,b", 5], "temporal.ordering.field.type": "text desc, asc"}, "string desc, long"),
         ({BY: "5", "temporal.ordering.field.type": "string"}, "string"),
         ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as in chombo's files
     ],
@@ -398,7 +404,7 @@ def test_order_type(settings, order_type):
         ),
         (
             {BY: "5", "temporal.ordering.field.type": "date"},
-            "temporal.ordering.field.type: 'date' must be long, decimal, timestamp or string",
+            f"temporal.ordering.field.type: 'date' {TYPES}",
         ),
         (
             {BY: "5", "temporal.ordering.field.numeric": "no"},
@@ -839,7 +845,7 @@ def test_short_names():
 
 
 def test_short_names_in_files(read):
-    assert read("key=id\norder_by=at").rows.order.field == "at"
+    assert read("key=id\norder_by=at").rows.order.fields == ("at",)
     assert read('key = ["id", "line"]\nheader = true', name="a.toml").rows.key.ids == ("id", "line")
     assert read(
         "rsbm.id.field.ordinals=0\ntemporal.ordering.field.ordinal=3", "--key=id", "order_by=1"
@@ -853,7 +859,7 @@ def test_short_names_in_files(read):
         ({"key": "id", "op": "id"}, "op: field id is also a field of key"),
         (
             {"key": "0", "order_type": "log", "order_by": "1"},
-            "order_type: 'log' must be long, decimal, timestamp or string",
+            f"order_type: 'log' {TYPES}",
         ),
         ({KEY: "0", "order_type": "long"}, "order_type: 'long', but order_by is not set"),
         ({"key": "0", "header": "x"}, "header: 'x' must be true, false, or a whole number of lines"),

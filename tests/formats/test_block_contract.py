@@ -176,7 +176,7 @@ class Dataset:
 
     def plan(self, feed, join, buckets, unique, memory, full, expire):
         by_name = self.order_type == "sequence"
-        place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.order_type}
+        place = {"id_fields": (0, 1), "order_fields": () if by_name else (2,), "order_type": self.order_type}
         master = RowLayout(delimiter=field_delimiter.parse(","), **place)
         rows = replace(master, envelope=OpCodeField(field=3, delete_codes=frozenset([b"D"])), cut_op=True)
         deletes = replace(rows, envelope=FileOperation(field=3, kind=DELETE))

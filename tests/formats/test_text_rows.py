@@ -29,12 +29,20 @@ from tests.support.in_memory import InMemory
 COMMA = field_delimiter.parse(",")
 FIELD = st.sampled_from([b"", b"a", b"b", b"12", b"7", b"+3", b"x" * 9, b"D", b"U", b"\r", b"\xff\x00", b"1\r"])
 ROWS = st.lists(st.lists(FIELD, min_size=1, max_size=4).map(b",".join), max_size=9)
+ORDERS = {
+    "sequence": (),
+    "long": (1,),
+    "string": (1,),
+    "decimal": (1,),
+    "decimal desc": (1,),
+    "long, string desc": (1, 0),
+    "string, long": (2, 0),
+}
 LAYOUTS = st.builds(
-    RowLayout,
+    lambda order_type, **members: RowLayout(order_type=order_type, order_fields=ORDERS[order_type], **members),
     delimiter=st.just(COMMA),
     id_fields=st.sampled_from([(0,), (1,), (0, 2), (2, 0)]),
-    order_field=st.sampled_from([None, 1]),
-    order_type=st.sampled_from(["long", "string", "decimal"]),
+    order_type=st.sampled_from([*ORDERS]),
     width=st.sampled_from([None, 3, 4]),
     envelope=st.one_of(
         st.just(UPSERTS),
@@ -113,7 +121,7 @@ def by_blocks(content, layout, trusted=False):
     for batch in TextBlockType().read(content, layout, trusted):
         block = batch.block
         orders = [None] * len(block)
-        if layout.order_field is not None:
+        if layout.order_fields:
             orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
         keys = list(zip(*(column.to_pylist() for column in block.keys(None)), strict=True))
         assert [int(h) for h in block.hashes()] == [hash_key(key) for key in keys]
@@ -175,7 +183,7 @@ KNOWN = st.builds(
     RowLayout,
     delimiter=st.just(COMMA),
     id_fields=st.sampled_from([(0,), (0, 1), (1,), (1, 0)]),
-    order_field=st.sampled_from([None, 2]),
+    order_fields=st.sampled_from([(), (2,)]),
     order_type=st.just("string"),
     width=st.sampled_from([3, None]),
 )
@@ -194,7 +202,7 @@ def test_a_trusted_file_is_read_like_any_other(rows, layout):
         assert [column.to_pylist() for column in batch.block.keys(few)] == [
             list(column) for column in zip(*(key for _, key, *_ in good[::2]), strict=True)
         ] or not len(few)
-        if layout.order_field is not None:
+        if layout.order_fields:
             assert batch.block.orders(few).to_pylist() == [order for _, _, order, *_ in good[::2]]
 
 

@@ -17,6 +17,7 @@ from tests.support.master_base import run_workflow
 from tests.support.model import Row
 from tests.support.text_runs import scratch
 from tests.support.text_worlds import BY_NAME, ORDERS, File, RowPlan, make_files, make_world
+from tests.support.text_worlds import order_of as parsed
 
 PARTS = ("order value", "sequence", "file name", "byte offset", "row bytes")
 
@@ -118,10 +119,7 @@ def said_of(shape, held):
 def order_of(shape, value):
     if shape.order == BY_NAME:
         return value
-    from mutator.rules.order_values import ORDER_TYPES
-
-    parse = ORDER_TYPES[shape.order][0]
-    return next(number for number, forms in enumerate(ORDERS[shape.order]) if parse(forms[0]) == value)
+    return next(number for number, forms in enumerate(ORDERS[shape.order]) if parsed(shape.order, forms[0]) == value)
 
 
 def check(base: Base, key) -> None:

@@ -350,9 +350,7 @@ def test_a_row_longer_than_many_splits_is_in_memory_once(engine):
     if engine == "records":
         assert list(lines.rows(blocks(), lines.LF, 1, 3000)) == []
     else:
-        layout = RowLayout(
-            delimiter=field_delimiter.parse(","), id_fields=(0,), order_field=None, order_type="sequence"
-        )
+        layout = RowLayout(delimiter=field_delimiter.parse(","), id_fields=(0,), order_type="sequence")
         content = SimpleNamespace(window=Window(lines.LF, 1, 3000), blocks=blocks)
         batches = TextBlockType().read(content, layout, trusted=False)
         assert sum(len(batch.block) + len(batch.rejects) for batch in batches) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -614,3 +615,36 @@ def test_a_managed_master_is_verified(file_format, tmp_path):
     with local_engine.runner() as runner:
         problems = verification.verify(runner, str(work.output)).problems
     assert any(path.name in problem for problem in problems), problems
+
+
+# --- several order fields
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc", "json"])
+def test_order_fields_within_structs(work, file_format):
+    """NULL is the lowest value of a part, in both directions, and of the members of a struct that is NULL."""
+
+    def rows(*sources):
+        ids = [name[0] for name, _ in sources]
+        made = [None if one is None else dict(zip(("lsn", "part"), one, strict=True)) for _, one in sources]
+        own_type = pa.struct([("lsn", pa.int64()), ("part", pa.int64())])
+        notes = pa.array([name for name, _ in sources])
+        return pa.table({"id": ids, "source": pa.array(made, own_type), "note": notes})
+
+    (work.path / "none").mkdir()
+    fields = {"temporal.ordering.field.ordinal": "source.lsn, source.part", "order_type": "asc, desc"}
+    settings = {**fields, "null.order": "lowest"}
+    feeds = [
+        rows(("a1", (7, 2)), ("a2", (7, 1)), ("b1", (9, None)), ("c1", None), ("d1", (None, 5))),
+        rows(("a3", (7, 1)), ("a4", (7, 2)), ("b2", (9, 8)), ("c2", (None, 1)), ("d2", None)),
+    ]
+    for number, feed in enumerate(feeds, 1):
+        if file_format == "json":
+            work.put(f"feed{number}/f_{number}.json", "\n".join(map(json.dumps, feed.to_pylist())).encode())
+        else:
+            work.put(f"feed{number}/f_{number}", feed, file_format)
+        master = f"out{work.runs}" if work.runs else "none"
+        work.run({**BY_FILE, "allow.empty.master": "true", **settings}, master=master, feed=f"feed{number}")
+    assert notes_of(work) == ["a3", "b2", "c2", "d1"]
+    order = {"by": "fields", "fields": ["source.lsn", "source.part"], "type": "long, long desc", "null": "lowest"}
+    assert work.manifest.spec["order"] == order

@@ -71,8 +71,7 @@ class PackedBlockType:
 
     def _good(self, rows: Any, layout: RowLayout) -> tuple[Flags, dict[int, str]]:
         wanted = [(ordinal, "no ID") for ordinal in layout.id_fields]
-        if layout.order_field is not None:
-            wanted.append((layout.order_field, "no order value"))
+        wanted += [(ordinal, "no order value") for ordinal in layout.order_fields]
         reasons: dict[int, str] = {}
         for ordinal, reason in wanted:
             for row in np.flatnonzero(flags(rows.field(ordinal).is_null())).tolist():
@@ -86,7 +85,7 @@ class PackedBlockType:
             yield from batch.rejects
             block = batch.block
             orders: list[Any] = [None] * len(block)
-            if layout.order_field is not None:
+            if layout.order_fields:
                 orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
             yield from map(
                 Record,
@@ -139,7 +138,7 @@ class PackedBlock:
         return [column.cast(pa.large_string()).cast(pa.large_binary()) for column in columns]
 
     def orders(self, rows: Ints | None = None) -> Any:
-        column = self._of(self._layout.order_field, rows)
+        column = self._of(self._layout.order_fields[0], rows)
         if column.type == pa.int64():
             return column
         return to_column("timestamp", [moment(micros) for micros in column.cast(pa.int64()).to_pylist()])

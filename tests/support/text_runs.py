@@ -25,6 +25,7 @@ from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.rules import key_hash
 from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_columns import SEQUENCES
+from mutator.rules.order_values import format_order, order_text
 from mutator.rules.truth_table import FEED_OUTCOMES
 from tests.support import local_engine
 from tests.support.model import Key, Row
@@ -33,6 +34,7 @@ from tests.support.text_worlds import (
     ORDERS,
     File,
     RowPlan,
+    order_of,
 )
 
 SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -170,7 +172,8 @@ def read_back(shape: RowPlan, path: str, report: mutator.Report) -> Dataset:
         offset = 0
         for number, line in enumerate(lines):
             cells = dict(zip(shape.written, line.split(b","), strict=True))
-            order = sequences[number] if shape.order == BY_NAME else place_of(shape, cells["order"])
+            text = b",".join(cells[name] for name in ("order", "rest") if name in cells)
+            order = sequences[number] if shape.order == BY_NAME else place_of(shape, text)
             key = tuple(cells[name] for name in shape.key)
             assert part["bucket"] == (document["buckets"] and bucket_of(key, document["buckets"]))
             rows.append(Row(key, order, -1, os.fsencode(part["path"]), offset, line, False, line))
@@ -222,7 +225,7 @@ def canonical_place(shape: RowPlan, text: bytes | None) -> int:
     """Return the model's number of a tombstone's order value."""
     if shape.order == BY_NAME:
         return -1 if text is None else int(text)
-    return [texts[0] for texts in ORDERS[shape.order]].index(text)
+    return [format_order(shape.order, order_of(shape.order, texts[0])) for texts in ORDERS[shape.order]].index(text)
 
 
 def check_accounting(counts: dict[str, int], made: Dataset) -> None:
@@ -263,4 +266,8 @@ def horizon_text(shape: RowPlan, horizon: int | None) -> str | None:
         return None
     if horizon < 0:
         return ""
-    return str(horizon) if shape.order == BY_NAME else os.fsdecode(ORDERS[shape.order][horizon][0])
+    return (
+        str(horizon)
+        if shape.order == BY_NAME
+        else order_text(shape.order, order_of(shape.order, ORDERS[shape.order][horizon][0]))
+    )

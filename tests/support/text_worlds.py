@@ -15,6 +15,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from mutator.rules.order_tuples import encode
+from mutator.rules.order_types import parts_of
+from mutator.rules.order_values import is_tuple, order_parser
 from tests.support.model import Key, Row
 from tests.support.no_limits import NO_LIMITS
 
@@ -31,9 +34,20 @@ ORDERS: dict[str, list[tuple[bytes, ...]]] = {
         (b"2026-01-31T11:00:00Z", b"2026-01-31T09:00:00-02:00", b"20260131T110000Z"),
     ],
     "string": [(b"",), (b"10",), (b"9",), (b"Z",), (b"\xc3\xa9",), (b"\xff",)],
+    # Of two fields, whose values are here with a comma between them.
+    "long, string desc": [(b"-7,a",), (b"9,b\0", b"+9,b\0"), (b"9,b", b"09,b"), (b"9,a\xff",), (b"9,",), (b"10,b",)],
 }
 
 BY_NAME = "file name"
+
+
+def order_of(order_type: str, text: bytes) -> Any:
+    """Return the order value of a text of ORDERS."""
+    if not is_tuple(order_type):
+        return order_parser(order_type)(text)
+    parsers = [order_parser(part.type) for part in parts_of(order_type)]
+    return encode(order_type, [parse(field) for parse, field in zip(parsers, text.split(b","), strict=True)])
+
 
 FIRST_IDS = [b"", b"a", b"b", b"\xff", b"\xc3\xa9"]
 
@@ -84,7 +98,8 @@ class RowPlan:
         if self.header:
             made["header.lines"] = "1"
         if self.order != BY_NAME:
-            made["temporal.ordering.field.ordinal"] = str(place("order"))
+            fields = ("order", "rest") if "rest" in self.columns else ("order",)
+            made["temporal.ordering.field.ordinal"] = ",".join(str(place(name)) for name in fields)
             made["temporal.ordering.field.type"] = self.order
         if self.deletes == "op code":
             made["op.code.field.ordinal"] = str(place("op"))
@@ -153,10 +168,13 @@ def make_shape(rng: random.Random, deletes: str | None = None, bad: bool = False
     columns = ["id1", "id2", "order", "value"] + ["op"] * (deletes == "op code")
     rng.shuffle(columns)
     keeps = deletes == "op code" and rng.random() < 0.3
+    order = rng.choice([*ORDERS, BY_NAME, BY_NAME])
+    if "," in order:
+        columns.insert(rng.randrange(len(columns) + 1), "rest")
     return RowPlan(
         columns=tuple(columns),
         key=rng.choice([("id1",), ("id1", "id2"), ("id2", "id1")]),
-        order=rng.choice([*ORDERS, BY_NAME, BY_NAME]),
+        order=order,
         deletes=deletes,
         keeps_op=keeps,
         master_has_op=deletes == "op code" and (keeps or rng.random() < 0.5),
@@ -169,10 +187,12 @@ def make_shape(rng: random.Random, deletes: str | None = None, bad: bool = False
 def make_line(rng: random.Random, shape: RowPlan, is_delete: bool, *, of_master: bool, full_row: bool = True) -> Line:
     order = rng.randrange(len(ORDERS[shape.order])) if shape.order != BY_NAME else -1
     code = rng.choice([b"D", b"X"] if is_delete else [b"U", b"I", b""])
+    first, _, rest = (rng.choice(ORDERS[shape.order][order]) if shape.order != BY_NAME else b"").partition(b",")
     cells = {
         "id1": rng.choice(FIRST_IDS),
         "id2": rng.choice(SECOND_IDS),
-        "order": rng.choice(ORDERS[shape.order][order]) if shape.order != BY_NAME else b"",
+        "order": first,
+        "rest": rest,
         "value": rng.choice([b"x", b"y"]),
         "op": code,
     }

@@ -22,7 +22,7 @@ OF_FEEDS = [*COLUMNS, "json"]
 
 DELIMITERS = [",", "\t", "|", "\x01", ";"]
 
-BY_NAME, BY_LONG, BY_TIME = "file name", "long", "timestamp"
+BY_NAME, BY_LONG, BY_TIME, BY_TWO = "file name", "long", "timestamp", "long, long desc"
 
 _START = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
@@ -35,6 +35,7 @@ def schema_of(order: str, *, op: bool) -> Any:
         pa.field("note", pa.string()),
         pa.field("price", pa.decimal128(7, 2)),
     ]
+    fields += [pa.field("part", pa.int64())] if order == BY_TWO else []
     return pa.schema([*fields, pa.field("op", pa.string())] if op else fields)
 
 
@@ -61,7 +62,8 @@ class World:
             "sync.mode": "full" if self.full else "partial",
         }
         if self.order != BY_NAME:
-            made |= {"temporal.ordering.field.ordinal": "at", "temporal.ordering.field.type": self.order}
+            fields = "at,part" if self.order == BY_TWO else "at"
+            made |= {"temporal.ordering.field.ordinal": fields, "temporal.ordering.field.type": self.order}
         if self.op:
             made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
         elif not self.full:
@@ -82,7 +84,8 @@ class World:
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
-    order = rng.choice([BY_NAME, BY_LONG, BY_TIME])
+    order = rng.choice([BY_NAME, BY_LONG, BY_TIME, BY_TWO])
+    units = 2 if order == BY_TWO else 1
     full = rng.random() < 0.15
     op = not full and rng.random() < 0.5
 
@@ -91,11 +94,12 @@ def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
         made = {
             "id": rng.choice(["", "a", "b", "é", "a,b"] if None in notes else ["", "a", "b", "é"]),
             "shop": rng.choice([-1, 0, 12]),
-            "at": _START + timedelta(milliseconds=500 * number) if order == BY_TIME else number,
+            "at": _START + timedelta(milliseconds=500 * number) if order == BY_TIME else number // units,
             "note": rng.choice(notes),
             "price": rng.choice([None, "1.50", "-0.01"] if None in notes else ["1.50", "-0.01"]),
         }
         made["price"] = None if made["price"] is None else __import__("decimal").Decimal(made["price"])
+        made |= {"part": -(number % 2)} if order == BY_TWO else {}
         return made | ({"op": rng.choice(["I", "U", "D"])} if of_feed and op else {})
 
     def rows(*, of_feed: bool) -> tuple[dict[str, Any], ...]:

@@ -54,27 +54,30 @@ class KeySpec:
 
 @dataclass(frozen=True)
 class OrderSpec:
-    """What orders the mutations of a record: a field, or the sequences in file names."""
+    """What orders the mutations of a record: fields, or the sequences in file names."""
 
-    field: Any = defined(
+    fields: tuple[Any, ...] = defined(
         RECORDS,
         "temporal.ordering.field.ordinal",
-        forms.FIELD,
+        forms.ORDER_FIELDS,
         None,
-        "the field of the order value; without it, order comes from file names: the digits after the last "
-        "`_`, as in `ups_prod_1427761080.txt.gz`",
+        "the field of the order value, or several, [compared one after the other](formats.md#several-order-fields); "
+        "without it, order comes from file names: the digits after the last `_`, as in `ups_prod_1427761080.txt.gz`",
+        otherwise=(),
         short="order_by",
-        help=("FIELD", "field whose highest value wins; without it, the digits in file names"),
+        help=("FIELDS", "field whose highest value wins, or several; without it, the digits in file names"),
     )
     of_text: ClassVar[Setting] = Setting(
         RECORDS,
         "temporal.ordering.field.type",
-        one_of("long", "decimal", "timestamp", "string"),
+        forms.ORDER_TYPES,
         "long",
         "the type of order values in text: `long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone "
-        "is given) or `string` (byte order); leave it out where the field is typed",
+        "is given) or `string` (byte order); leave it out where the field is typed. For several fields, one for each; "
+        "with `desc` after it, the lowest value of the field wins: `timestamp, long desc`, or `desc` alone where the "
+        "field is typed",
         short="order_type",
-        help=("TYPE", "type of order values in text: long, decimal, timestamp or string"),
+        help=("TYPES", "type of order values in text: long, decimal, timestamp or string; desc: the lowest wins"),
     )
     numeric: ClassVar[Setting] = Setting(
         RECORDS,
@@ -83,8 +86,9 @@ class OrderSpec:
         "true",
         "the older way to set `long` (true) or `string` (false)",
     )
-    type: str = "sequence"  # long | decimal | timestamp | string, or sequence
-    stated: bool = False  # the type is configured, not a default
+    # long | decimal | timestamp | string, sequence, or the name of ``order_tuples.tuple_type``
+    type: str = "sequence"
+    stated: tuple[int, ...] = ()  # the numbers of the fields whose types are configured, not defaults
     pattern: SequencePattern | None = defined(
         RECORDS,
         "sequence.pattern",
@@ -123,7 +127,7 @@ class OrderSpec:
     @property
     def by_file_name(self) -> bool:
         """Return whether the order value of a mutation is the sequence of its file."""
-        return self.field is None
+        return not self.fields
 
     @property
     def sequence_of(self) -> Callable[[str], int | None]:
@@ -336,7 +340,7 @@ class RowSpec:
     @property
     def fields(self) -> tuple[Any, ...]:
         """The fields of the ID, of the order value and of the op code, as far as they are set."""
-        return (*self.key.ids, *(one for one in (self.order.field, self.ops.field) if one is not None))
+        return (*self.key.ids, *self.order.fields, *(() if self.ops.field is None else (self.ops.field,)))
 
     @property
     def called(self) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ from mutator.dataset.versions.paged_file import (
 from mutator.rules.byte_columns import ByteColumn, Bytes, Flags, Ints, chosen, concatenated, joined, offsets_of, packed
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import compact, expanded, flags
+from mutator.rules.order_values import basic_type
 from mutator.rules.row_hash import RowHashes
 from mutator.rules.sort_order import hash_order, then_by
 
@@ -207,13 +208,17 @@ def _order_column(order_type: str, orders: Any) -> tuple[Any, ...]:
     column = compact(order_type, orders)
     if column.type != pa.int64():
         ends, values = _ends("order values", column), joined(column)
-        return ends.astype("<u4"), values, _TAIL.pack(len(values), _ORDER_TYPES.index(order_type), _ANY, _MAGIC)
+        return (
+            ends.astype("<u4"),
+            values,
+            _TAIL.pack(len(values), _ORDER_TYPES.index(basic_type(order_type)), _ANY, _MAGIC),
+        )
     numbers = column.to_numpy()
     lowest = int(numbers.min()) if len(numbers) else 0
     above = numbers.astype(np.uint64) - np.uint64(lowest & _ALL)  # modulo 2 to the power of 64
     highest = int(above.max(initial=0))
     width = next(width for width in _WIDTHS if highest < 1 << 8 * width)
-    tail = _TAIL.pack(lowest, _ORDER_TYPES.index(order_type), width, _MAGIC)
+    tail = _TAIL.pack(lowest, _ORDER_TYPES.index(basic_type(order_type)), width, _MAGIC)
     return above.astype(f"<u{width}") if width else b"", tail
 
 

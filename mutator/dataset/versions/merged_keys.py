@@ -32,6 +32,7 @@ from mutator.errors import MutatorError
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import compact, expanded, flags, from_texts, to_column
+from mutator.rules.order_values import basic_type
 
 _ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4"}
 MOST_ROWS = 1 << 16  # of a file that has merged keys
@@ -274,7 +275,7 @@ class MergedKeys:
         """Return the entries of a file; None if its order values have another type than those of the others."""
         try:
             index = opened_index(self.table, file)
-            if index.order_type != self.order_type:
+            if index.order_type != basic_type(self.order_type):
                 return None
             entries = np.arange(file.rows)
             hashes, rows = index.hashes(), (begin + index.positions(entries)).astype(np.uint32)

@@ -40,7 +40,7 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_units import UnitCounter
-from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
+from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.storage import progress, storage_for
 
 TOMBSTONE, MASTER, FEED = 0, 1, 2
@@ -140,10 +140,10 @@ def records_of(plan: Reading, content: SplitContent, file: Input) -> Iterator[It
 
 
 def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
-    parse_order = ORDER_TYPES[plan.rows.order_type][0]
+    parse_order = order_parser(plan.rows.order_type)
     receipt = check_tombstones(plan, split, file)
     with storage_for(file.source.path).open(file.source.path) as stream:
         for key, order, committed in read_tombstones(stream):
-            value = LOWEST[plan.rows.order_type] if order is None else parse_order(order)
+            value = lowest_order(plan.rows.order_type) if order is None else parse_order(order)
             yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
     yield receipt_of(plan, split, receipt)

@@ -83,7 +83,6 @@ class AvroLayout(RowRules):
 
     fields: tuple[Mapping[str, Any], ...]  # those to decode, of the file's expanded schema
     id_fields: tuple[str, ...]
-    order_field: str | None
     resolution: Resolution | None  # None: records are copied as they are
     record: Mapping[str, Any] | None = None  # the result's expanded schema, to find the partitions of its records
     path_fields: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # of the result, with their positions: see ``of_path``
@@ -91,7 +90,7 @@ class AvroLayout(RowRules):
     @property
     def row_type(self) -> Any:
         """The pa.StructType of a row: encoded record, canonical key values, order value, delete mark."""
-        order = pa.null() if self.order_field is None else column_type(self.order_type)
+        order = column_type(self.order_type) if self.order_fields else pa.null()
         keys = [pa.field(f"key_{number}", pa.large_binary()) for number in range(len(self.id_fields))]
         more = [pa.field("delete", pa.bool_())] if self.feed else []
         return pa.struct([pa.field("record", pa.large_binary()), *keys, pa.field("order", order), *more])
@@ -238,9 +237,7 @@ def _batch(
 
     columns = {field["name"]: column(field) for field in layout.fields}
     keys = _keys(layout, columns, bad_rows)
-    order = pa.nulls(count)
-    if layout.order_field is not None:
-        order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
+    order = layout.orders_of(columns, bad_rows) if layout.order_fields else pa.nulls(count)
     said = layout.operations_of(columns, count, bad_rows)
     delete = said.are(DELETE)
     # A value of another type may have another text, and so another partition.
@@ -255,7 +252,7 @@ def _batch(
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
     rejects: list[Reject] = []
-    good, truncates = bad_rows.settle(said, None if layout.order_field is None else order)
+    good, truncates = bad_rows.settle(said, order if layout.order_fields else None)
     if not good.all():
         writer = parsed(physical(schema))
         for row in sorted(bad_rows):

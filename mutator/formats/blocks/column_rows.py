@@ -29,7 +29,7 @@ from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
-from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, order_column, out_of_years, row_bytes
+from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, out_of_years, row_bytes
 
 _FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
 # No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
@@ -44,7 +44,6 @@ class ColumnLayout(RowRules):
     schema: Any  # pa.Schema of the files
     result: Any  # pa.Schema of the rows
     id_fields: tuple[int, ...]  # positions in the result
-    order_field: int | None  # position in the result; None: order comes from file names
     dialect: Dialect = field(default_factory=Dialect)
     within_years: bool = False  # times must be in the years 1 to 9999, as the output format can hold no others
     defaults: Mapping[str, Any] = field(
@@ -64,8 +63,8 @@ class ColumnLayout(RowRules):
     @property
     def needed_by_deletes(self) -> set[str]:
         """The names of the fields that a delete must have: ID, order value and partition."""
-        positions = (*self.id_fields, *(() if self.order_field is None else (self.order_field,)))
-        return {*(self.result.names[position] for position in positions), *(str(one.source) for one in self.partition)}
+        ids = (self.result.names[position] for position in self.id_fields)
+        return {*ids, *self.ordered_by, *(str(one.source) for one in self.partition)}
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -131,12 +130,13 @@ class ColumnBlock(SchemaBlock):
         """Return the order values of some rows."""
         if self._parsed is not None:
             return self._parsed if rows is None else self._parsed.take(pa.array(rows))
-        assert self._layout.order_field is not None
-        column = self._columns[self._layout.order_field]
-        column = column if rows is None else column.take(pa.array(rows))
-        found, bad, why = order_column(self._layout.order_type, column, self._layout.null_lowest)
-        if bad.any():
-            raise NotReadable(f"a row has an order value that {why or 'is NULL'}")
+        columns = {name: self._columns[self._layout.result.get_field_index(name)] for name in self._layout.ordered_by}
+        if rows is not None:
+            columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        bad_rows = BadRows()
+        found = self._layout.orders_of(columns, bad_rows)
+        if bad_rows:
+            raise NotReadable(f"row {min(bad_rows)}: {bad_rows[min(bad_rows)]}")
         return found
 
     def written(self) -> Any:
@@ -278,11 +278,9 @@ def _checked(
         name = layout.result.field(position).name
         bad_rows.note(flags(columns[position].is_null()), f"field {name} (ID) is NULL")
         bad_rows.note(out_of_years(columns[position]), f"field {name} (ID) is not in the years 1 to 9999")
-    parsed = None
-    if layout.order_field is not None:
-        parsed = layout.orders_of(layout.result.names[layout.order_field], columns[layout.order_field], bad_rows)
-    by_name = zip(layout.result.names, columns, strict=True)
-    in_file = {name: column for name, column in by_name if layout.schema.get_field_index(name) >= 0}
+    by_name = dict(zip(layout.result.names, columns, strict=True))
+    parsed = layout.orders_of(by_name, bad_rows) if layout.order_fields else None
+    in_file = {name: column for name, column in by_name.items() if layout.schema.get_field_index(name) >= 0}
     return parsed, layout.partitions_of(in_file, bad_rows, delete)
 
 

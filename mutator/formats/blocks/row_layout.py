@@ -5,21 +5,24 @@ A compiled reader maps a row's bytes to ``(key, order value, is delete, op code,
 raises ``Unreadable`` with the reason, or ``NoRecord`` with what else the row says.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
->>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
+>>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_fields=(2,), order_type="long", width=3)
+>>> read = compile_reader(layout)
 >>> read(b"a,x,7")
 ((b'a',), 7, False, None, b'a,x,7')
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from mutator.errors.display import counted, quoted
 from mutator.formats.blocks.block_type import Ignored, Truncate
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
-from mutator.rules.order_values import ORDER_TYPES
+from mutator.rules.order_tuples import encode
+from mutator.rules.order_types import parts_of
+from mutator.rules.order_values import Parser, is_tuple, order_parser
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
 
@@ -42,7 +45,7 @@ class RowLayout:
 
     delimiter: Delimiter
     id_fields: tuple[int, ...]
-    order_field: int | None = None  # None: the order value is the file's sequence
+    order_fields: tuple[int, ...] = ()  # none: the order value is the file's sequence
     order_type: str = "sequence"
     width: int | None = None  # number of fields; None: any that reaches the fields named here
     envelope: Envelope = UPSERTS  # its field is an ordinal
@@ -62,10 +65,15 @@ class RowLayout:
         return tuple(one.source for one in self.partition if isinstance(one.source, int))
 
     @property
+    def ordered_by(self) -> tuple[int, ...]:
+        """The fields of the order value."""
+        return self.order_fields
+
+    @property
     def needed_width(self) -> int:
         """Number of fields that a row must have where ``width`` is None."""
-        ordinals = (self.order_field, *self.envelope.fields, *self.id_fields, *self.partition_sources)
-        return 1 + max(int(ordinal) for ordinal in ordinals if ordinal is not None)
+        ordinals = (*self.order_fields, *self.envelope.fields, *self.id_fields, *self.partition_sources)
+        return 1 + max(map(int, ordinals))
 
     @property
     def output_width(self) -> int | None:
@@ -118,17 +126,20 @@ def compile_reader(layout: RowLayout) -> Reader:
 
 
 def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
-    field, parse = layout.order_field, ORDER_TYPES[layout.order_type][0]
-    if field is None:
+    fields, order_type = layout.order_fields, layout.order_type
+    if not fields:
         return None
+    parsers = [order_parser(part.type) for part in parts_of(order_type)]
 
-    def order_of(items: Sequence[bytes]) -> Any:
+    def value(items: Sequence[bytes], field: int, parse: Parser) -> Any:
         try:
             return parse(items[field])
         except ValueError as reason:
             raise Unreadable(f"field {field} (order value) {reason}: {quoted(items[field])}") from None
 
-    return order_of
+    if not is_tuple(order_type):
+        return partial(value, field=fields[0], parse=parsers[0])
+    return lambda items: encode(order_type, [value(items, *one) for one in zip(fields, parsers, strict=True)])
 
 
 def _partition_check(layout: RowLayout) -> Callable[[Sequence[bytes]], None] | None:

@@ -14,6 +14,7 @@ from mutator.errors import error
 from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Item, Record, Truncate
 from mutator.formats.content import Content, Reject
 from mutator.formats.files.path_fields import has_no_name
+from mutator.formats.values.nested import member
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED, TRUNCATE, UPSERTS, Envelope, Operations
@@ -21,7 +22,7 @@ from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
-from mutator.rules.typed_values import canonical, order_column
+from mutator.rules.typed_values import canonical, orders_of
 
 _AS_NULL = "which the name of a directory cannot tell from NULL; set partition.columns=file"
 _HEAD = 8  # bytes of the length before packed rows
@@ -74,6 +75,7 @@ class RowRules:
     """The rules for reading rows; the layouts of all block types with a schema begin with them."""
 
     order_type: str
+    order_fields: tuple[tuple[str, ...], ...]  # a field, and the members within it; none: order comes from file names
     null_lowest: bool = False  # a record without an order value is older than every other
     envelope: Envelope = UPSERTS  # its fields are names
     feed: bool = True  # the rows carry a delete mark
@@ -119,16 +121,28 @@ class RowRules:
                 bad_rows.setdefault(row, reason)
         return found
 
-    def orders_of(self, name: str, column: Any, bad_rows: BadRows) -> Any:
-        """Return a pa.Array of order values; note the rows without one."""
-        found, bad, why = order_column(self.order_type, column, self.null_lowest)
-        null, unordered = flags(column.is_null()), BadRows()
-        unordered.note(bad & null, f"field {name} (order value) is NULL")
-        unordered.note(bad & ~null, f"field {name} (order value) {why}")
+    @property
+    def ordered_by(self) -> tuple[str, ...]:
+        """The names of the fields that have the order value, or a part of it in a member."""
+        return tuple(dict.fromkeys(path[0] for path in self.order_fields))
+
+    def orders_of(self, columns: Mapping[str, Any], bad_rows: BadRows) -> Any:
+        """Return a pa.Array of order values; note the rows without one. columns: pa.Array by name."""
+        parts = self.order_parts(columns)
+        found, faults = orders_of(self.order_type, parts, self.null_lowest)
+        unordered = BadRows()
+        for path, column, (bad, why) in zip(self.order_fields, parts, faults, strict=True):
+            null, field = flags(column.is_null()), f"field {'.'.join(path)} (order value)"
+            unordered.note(bad & null, f"{field} is NULL")
+            unordered.note(bad & ~null, f"{field} {why}")
         bad_rows.unordered = unordered
         for row, reason in unordered.items():
             bad_rows.setdefault(row, reason)
         return found
+
+    def order_parts(self, columns: Mapping[str, Any]) -> list[Any]:
+        """Return a pa.Array for each order field. columns: pa.Array by name."""
+        return [member(columns[name], members) for name, *members in self.order_fields]
 
 
 class SchemaBlockType:
@@ -156,7 +170,7 @@ class SchemaBlockType:
             yield from map(Ignored, said.only(no_mutations).codes())
             yield from (None for _ in range(batch.ignored - int(no_mutations.sum())))
             yield from () if batch.truncates is None else map(Truncate, values(batch.truncates))
-            orders = [None] * len(block) if layout.order_field is None else values(block.orders())
+            orders = values(block.orders()) if layout.order_fields else [None] * len(block)
             codes = said.only(said.kinds <= DELETE).codes()
             found: Iterator[Record | Reject] = map(
                 Record,

@@ -6,7 +6,7 @@ fields, an unreadable order value, an unknown op code) go to the row reader of `
 rejection, so both engines reject the same rows for the same reasons.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
->>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_field=1, order_type="long", width=2)
+>>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_fields=(1,), order_type="long", width=2)
 >>> block = TextBlockType().load([b"a,1\\nc,3\\n"], layout)
 >>> block.keys()[0].to_pylist(), block.orders().to_pylist()
 ([b'a', b'c'], [1, 3])
@@ -36,6 +36,9 @@ from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import parse_column
+from mutator.rules.order_tuples import encode_columns
+from mutator.rules.order_types import parts_of
+from mutator.rules.order_values import is_tuple
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
@@ -165,7 +168,7 @@ class TextBlock:
     offsets: Ints
     layout: RowLayout
     ids: list[ByteColumn] | None  # None: only the line ends are known yet
-    order: ByteColumn | None
+    order: Sequence[ByteColumn]  # of each field
     op: ByteColumn | None
     delete: Flags
     parsed: Any = None  # pa.Array of order values, once they are known
@@ -216,8 +219,7 @@ class TextBlock:
             lines = self.lines.take(slice(None) if rows is None else rows)
             data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
             return _checked_block(data, 0, self.layout).orders()
-        assert self.order is not None
-        values, bad = parse_column(self.layout.order_type, self.order if rows is None else self.order.only(rows))
+        values, bad = _orders(self.layout, [one if rows is None else one.only(rows) for one in self.order])
         if bad.any():
             raise NotReadable("a row has no order value")
         return values
@@ -268,13 +270,24 @@ def _is_simple(layout: RowLayout) -> bool:
     return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.envelope == UPSERTS
 
 
+def _orders(layout: RowLayout, fields: Sequence[ByteColumn]) -> tuple[Any, Flags]:
+    """Return the order values of rows, and which have none."""
+    if not is_tuple(layout.order_type):
+        return parse_column(layout.order_type, fields[0])
+    parts = parts_of(layout.order_type)
+    made = [parse_column(part.type, field) for part, field in zip(parts, fields, strict=True)]
+    none = np.zeros(len(fields[0]), np.bool_)
+    bad = np.logical_or.reduce([one for _, one in made])
+    return encode_columns(parts, [column for column, _ in made], [none] * len(parts)), bad
+
+
 def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     """Find the line ends of rows that were checked before; fields are found when they are needed."""
     ends = np.flatnonzero(data[: -len(PAD)] == NEWLINE)
     starts = np.zeros(len(ends), np.int64)
     starts[1:] = ends[:-1] + 1
     lines = ByteColumn(data, starts, ends + 1)
-    return TextBlock(data, lines, starts + offset, layout, None, None, None, np.zeros(len(ends), np.bool_))
+    return TextBlock(data, lines, starts + offset, layout, None, (), None, np.zeros(len(ends), np.bool_))
 
 
 def _leading_ids(lines: ByteColumn, layout: RowLayout) -> list[ByteColumn]:
@@ -309,7 +322,7 @@ def _block(
     """Return the block of plain rows, the numbers of bad rows, and the last members of ``Batch``."""
     rows = _plain(table, layout)
     lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
-    order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
+    order = [table.field(data, rows, field) for field in layout.order_fields]
     envelope, op = layout.envelope, None
     if envelope.field is None:
         said = envelope.of_file(len(lines))
@@ -326,8 +339,8 @@ def _block(
     if trusted:
         good[:] = True
     else:
-        if order is not None:
-            parsed, bad = parse_column(layout.order_type, order)
+        if order:
+            parsed, bad = _orders(layout, order)
             ordered = ~bad
         good &= ordered
         if layout.lacks_partition:
@@ -350,7 +363,7 @@ def _block(
         keep = np.flatnonzero(good)
         rows = np.flatnonzero(plain)
         lines, delete = lines.only(keep), delete[keep]
-        order, op = (None if column is None else column.only(keep) for column in (order, op))
+        order, op = [column.only(keep) for column in order], None if op is None else op.only(keep)
         parsed = None if parsed is None else parsed.take(pa.array(keep))
         partitions = None if partitions is None else partitions.only(keep)
     ids = [table.field(data, rows, ordinal) for ordinal in layout.id_fields]

@@ -1,7 +1,7 @@
 """Convert lists, maps and structs part by part: members go by their names, and rows without one get its default."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
@@ -15,6 +15,15 @@ from mutator.rules.schema_evolution import DEFAULT_OF_MEMBER
 
 _EXACT = Context(prec=38)
 Convert = Callable[[Any, Any], tuple[Any, Flags, str]]
+
+
+def member(column: Any, path: Sequence[str]) -> Any:
+    """Return the pa.Array of a member of structs, NULL where the struct is. path: the names of members; none: itself.
+
+    >>> member(pa.array([{"a": {"b": 7}}, None]), ["a", "b"]).to_pylist()
+    [7, None]
+    """
+    return pc.struct_field(column, list(path)) if path else column
 
 
 def converted_nested(column: Any, data_type: Any, convert: Convert) -> tuple[Any, Flags, str]:

@@ -85,8 +85,8 @@ def without_op(config: Config, op: int) -> Config:
 
     >>> from mutator.config import parse
     >>> config = without_op(parse({"key": "0,4", "order_by": 1, "op": 2, "report.fields": "-4"}), 2)
-    >>> config.rows.key.ids, config.rows.order.field, sorted(config.wording.report_fields.named)
-    ((0, 3), 1, ['3'])
+    >>> config.rows.key.ids, config.rows.order.fields, sorted(config.wording.report_fields.named)
+    ((0, 3), (1,), ['3'])
     """
 
     def earlier(one: Any) -> Any:
@@ -97,7 +97,7 @@ def without_op(config: Config, op: int) -> Config:
     numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
     rows = RowSpec(
         replace(key, ids=tuple(map(earlier, key.ids)), partitions=moved(key.partitions, earlier)),
-        replace(rows.order, field=earlier(rows.order.field)),
+        replace(rows.order, fields=tuple(map(earlier, rows.order.fields))),
         replace(rows.ops, field=None),
         replace(text, names=(*text.names[:op], *text.names[op + 1 :]), count=earlier(text.count)),
     )

@@ -11,7 +11,7 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import Decided, Held, KeyMutation, Outcome, order_met
 from mutator.pipeline.reports.printed import WarningReport
 from mutator.pipeline.reports.sections import ReportSection, said
-from mutator.rules.order_values import order_text
+from mutator.rules.order_tuples import shown_order
 
 _MOST = 300  # characters of a row in the text
 _LEFT_OUT = "(left out)"
@@ -77,7 +77,7 @@ class Explanation(WarningReport):
         return None if found == one.order else self._order(found)
 
     def _order(self, value: Any) -> str | None:
-        return None if value is None else order_text(self.order_type, value)
+        return None if value is None else shown_order(self.order_type, value)
 
     def _step(self, step: ChainStep) -> dict[str, Any]:
         feed = step.feed

@@ -29,7 +29,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input
-from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
+from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.storage import storage_for
 
 ByPartition = Mapping[str | None, Held]  # by the directory of the scope in which the key is unique; None: the dataset
@@ -133,7 +133,7 @@ def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
         try:
             for key, order, committed in read_tombstones(stream):
                 if key == wanted.values:
-                    value = LOWEST[order_type] if order is None else ORDER_TYPES[order_type][0](order)
+                    value = lowest_order(order_type) if order is None else order_parser(order_type)(order)
                     return Held("tombstone", value, committed=committed, partition=directory)
         except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
             from mutator.engine.split_content import damaged

@@ -20,6 +20,7 @@ from mutator.formats.files.avro_schema import collapsed, expanded, renamed_field
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
+from mutator.rules.order_types import record_fields, recorded_fields
 from mutator.rules.partition_fields import PartitionField
 
 
@@ -98,7 +99,7 @@ def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
     return replace(
         rows,
         key=replace(key, ids=tuple(map(common, key.ids)), partitions=tuple(map(level, key.partitions))),
-        order=replace(order, field=common(order.field)),
+        order=replace(order, fields=tuple(map(common, order.fields))),
         ops=replace(ops, field=common(ops.field)),
     )
 
@@ -108,8 +109,8 @@ def state_with_names(known: State, names: Mapping[str, str]) -> State:
     key, order, op = (known.spec[one] for one in ("key", "order", "op code"))
     if "fields" in key:
         key = {**key, "fields": [names.get(one, one) for one in key["fields"]]}
-    if "field" in order:
-        order = {**order, "field": names.get(order["field"], order["field"])}
+    if recorded_fields(order):
+        order = {**order, **record_fields("field", [names.get(one, one) for one in recorded_fields(order)])}
     return replace(known, spec={**known.spec, "key": key, "order": order, "op code": names.get(op, op)})
 
 

@@ -19,7 +19,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts
 from mutator.rules.facts import Facts, has_time, has_zone
 from mutator.rules.file_sequences import contradiction
-from mutator.rules.order_values import ORDER_TYPES
+from mutator.rules.order_values import order_parser
 
 _TYPED_FILES = 16  # of a side, whose first rows are read
 _MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
@@ -29,9 +29,9 @@ def order_warnings(order: OrderSpec, survey: Survey, samples: Sequence[Sample]) 
     """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
     known = survey.state
     by_file = [(sample.source, [*filter(None, sample.column(sample.positions.order))]) for sample in samples]
-    if order.type == "string" and order.field is not None:
+    if order.type == "string":
         for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
-            for source, rows in typed_texts(sources, [order.field]):
+            for source, rows in typed_texts(sources, order.fields):
                 by_file.append((source, [value for (value,) in rows if value]))
     found = [(source, Facts(values)) for source, values in by_file if values]
     every = Facts([value for _, facts in found for value in facts.values])
@@ -51,7 +51,7 @@ def highest_order(order: OrderSpec, order_type: str) -> Any:
     if order.maximum is None:
         return None
     try:
-        return ORDER_TYPES[order_type][0](order.maximum.encode("utf-8", "surrogateescape"))
+        return order_parser(order_type)(order.maximum.encode("utf-8", "surrogateescape"))
     except ValueError as fault:
         what = f"'{order.maximum}' {fault}"
         raise error(

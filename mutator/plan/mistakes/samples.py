@@ -192,6 +192,6 @@ def _positions(rows: RowSpec, side: str, source: Source, names: Sequence[str], w
     ids = [position(one) for one in rows.key.ids]
     return Positions(
         None if None in ids else tuple(one for one in ids if one is not None),
-        None if rows.order.field is None else position(rows.order.field),
+        position(rows.order.fields[0]) if len(rows.order.fields) == 1 else None,
         None if rows.ops.field is None else position(rows.ops.field),
     )

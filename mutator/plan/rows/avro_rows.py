@@ -60,9 +60,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     rows = result_rows(run, found.schema, "avro")
     result = _result(base, found.schema, None if run.asked.ops.keep else fields.op)
     _check_symbols(base, files, result)
-    master = AvroLayout(
-        fields=(), id_fields=fields.ids, order_field=fields.order, resolution=None, feed=False, **rows.rules(run)
-    )
+    master = AvroLayout(fields=(), id_fields=fields.ids, resolution=None, feed=False, **rows.rules(run))
     layouts = {
         "master": master,
         "feed": replace(master, feed=True, envelope=envelope_of(run.asked.ops, fields.op)),
@@ -102,19 +100,16 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     )
 
 
-def stored_avro_layout(
-    native: Mapping[str, Any], ids: tuple[str, ...], order: str | None, rules: Mapping[str, Any]
-) -> AvroLayout:
+def stored_avro_layout(native: Mapping[str, Any], ids: tuple[str, ...], rules: Mapping[str, Any]) -> AvroLayout:
     """Return the layout of a dataset's files. rules: arguments for ``RowRules``."""
     record = expanded(native)
     fields = {field["name"]: field for field in record["fields"]}
     sources = (str(one.source) for one in rules["partition"])
-    names = dict.fromkeys([*ids, *([order] if order is not None else []), *sources])
+    names = dict.fromkeys([*ids, *(path[0] for path in rules["order_fields"]), *sources])
     decoded, in_path = tuple(fields[name] for name in names), rules["in_path"]
     return AvroLayout(
         fields=decoded,
         id_fields=ids,
-        order_field=order,
         resolution=resolve(without(record, in_path), record, {}),
         record=record,
         path_fields=_path_fields(record, in_path),

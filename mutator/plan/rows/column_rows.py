@@ -66,13 +66,12 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
 def _layouts(
     run: SchemaRun, rows: ResultRows, output: str, dialect: Dialect, defaults: Mapping[str, Any]
 ) -> dict[str, ColumnLayout]:
-    schema, order = rows.schema, run.fields.order
+    schema = rows.schema
     master = ColumnLayout(
         format=output,
         schema=schema,
         result=schema,
         id_fields=tuple(schema.get_field_index(name) for name in run.fields.ids),
-        order_field=None if order is None else schema.get_field_index(order),
         dialect=dialect,
         within_years=output == "csv",
         feed=False,

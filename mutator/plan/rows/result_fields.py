@@ -125,7 +125,8 @@ def check_first_rows(
     headed = {source.path for source in survey.feed if source.dialect.header and source.part is None}
     of_feed = {version.path for version in feed}
     known = {name for version in others if version.path not in of_feed for name in version.schema.names}
-    wanted = list(dict.fromkeys(name for name in (*fields.ids, fields.order, fields.op) if name is not None))
+    own = (*fields.ids, *(path[0] for path in fields.orders), *(() if fields.op is None else (fields.op,)))
+    wanted = list(dict.fromkeys(own))
     expected = {*wanted, *known}
     for version in feed:
         names = version.schema.names
@@ -182,7 +183,7 @@ def check_names(
         _check_op(fields.op, feed[-1])
     newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
     named = [("id.field.ordinals", name) for name in fields.ids]
-    named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
+    named += [("temporal.ordering.field.ordinal", path[0]) for path in fields.orders]
     named += [(_OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]

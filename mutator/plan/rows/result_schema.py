@@ -61,6 +61,7 @@ class ResultRows:
         """Return the arguments for ``RowRules`` that all layouts share."""
         return {
             "order_type": self.order_type,
+            "order_fields": run.fields.orders,
             "null_lowest": run.asked.order.null == "lowest",
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
@@ -133,7 +134,7 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     if not survey.versioned:  # the files of a table keep all fields
         columns = run.output.columns_of_partitions
         partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output)
-    order_type = order_type_of(asked.order.type, schema, run.fields, run.base.path, stated=asked.order.stated)
+    order_type = order_type_of(asked.order, schema, run.fields, run.base.path)
     return ResultRows(schema, order_type, partitioning)
 
 

@@ -19,6 +19,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
+from mutator.rules.order_types import parts_of, path_of, record_fields, tuple_type
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -31,7 +32,7 @@ class RunFields(NamedTuple):
     """The names of the fields with a meaning for the run."""
 
     ids: tuple[str, ...]
-    order: str | None
+    orders: tuple[tuple[str, ...], ...]  # a field, and the members within it
     op: str | None
     partitioning: Partitioning  # with names as sources
 
@@ -44,7 +45,7 @@ class RunFields(NamedTuple):
         """Return the names of the fields that a file must have. deletes: all its rows are deletes."""
         # Where an ID is unique in the whole table, the partition of a delete is that of its record.
         sources = () if deletes and self.partitioning.by_table else self.sources
-        return [*self.ids, *([self.order] if self.order is not None else []), *sources]
+        return [*self.ids, *(path[0] for path in self.orders), *sources]
 
 
 def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
@@ -84,13 +85,14 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
     partitioning = partitioning_of(rows.key.partitions, rows.key.scope, survey.state)
+    known = {*names, *base.schema.names}
     try:  # now that ordinals have names, a manifest may not be able to have the fields
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in rows.key.ids),
-        None if rows.order.field is None else name(rows.order.field, "temporal.ordering.field.ordinal"),
+        tuple(path_of(name(one, "temporal.ordering.field.ordinal"), known) for one in rows.order.fields),
         None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal"),
         replace(partitioning, fields=levels),
     )
@@ -101,8 +103,9 @@ def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVe
 
     versions: those of the master and the feed. A file may lack the op code, which has a position of its own.
     """
-    given = dict(zip([*rows.key.ids, rows.order.field], [*fields.ids, fields.order], strict=True))
-    meant = [(one, name) for one, name in given.items() if isinstance(one, int) and name is not None]
+    orders = [path[0] for path in fields.orders]
+    given = dict(zip([*rows.key.ids, *rows.order.fields], [*fields.ids, *orders], strict=True))
+    meant = [(one, name) for one, name in given.items() if isinstance(one, int)]
     for _, same in groupby(sorted(versions, key=_names_as_set(fields.op)), key=_names_as_set(fields.op)):
         first, *others = same
         before = _without(first.schema.names, fields.op)
@@ -189,24 +192,38 @@ def check_op_type(data_type: Any, name: str, path: str) -> None:
         raise error("schema.field", path=path, field=name, what=what)
 
 
-def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, stated: bool) -> str:
-    """Return the order type: the field's, or for text the wanted one. Raises ConfigError, DataError.
+def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -> str:
+    """Return the order type: of each field its own, or for text the wanted one. Raises ConfigError, DataError.
 
-    stated: the wanted type is configured, not a default.
+    schema: pa.Schema of the result. path: of the file that gave the result its fields.
     """
-    if fields.order is None:
+    if not fields.orders:
         return "sequence"
-    data_type = schema.field(fields.order).type
-    found = column_order_type(data_type, wanted)
-    if found is None:
-        what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
-        raise error("schema.field", path=path, field=fields.order, what=what)
-    if stated and found != wanted:
-        raise error(
-            "config",
-            where=setting("temporal.ordering.field.type"),
-            faults=f"{wanted}, and field {fields.order} is {data_type}; leave it out",
-        )
+    parts = []
+    for number, (names, wanted) in enumerate(zip(fields.orders, parts_of(order.type), strict=True)):
+        data_type = _type_of(schema, names, path)
+        found = column_order_type(data_type, wanted.type)
+        if found is None:
+            what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
+            raise error("schema.field", path=path, field=".".join(names), what=what)
+        if number in order.stated and found != wanted.type:
+            raise error(
+                "config",
+                where=setting("temporal.ordering.field.type"),
+                faults=f"{wanted.type}, and field {'.'.join(names)} is {data_type}; leave it out",
+            )
+        parts.append(wanted._replace(type=found))
+    return tuple_type(parts)
+
+
+def _type_of(schema: Any, names: Sequence[str], path: str) -> Any:
+    """Return the pa.DataType of a field, or of a member within it. Raises DataError."""
+    found = schema.field(names[0]).type
+    for number, name in enumerate(names[1:], 1):
+        if not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+            what = f"is of type {found}, which has no member {name}"
+            raise error("schema.field", path=path, field=".".join(names[:number]), what=what)
+        found = found.field(name).type
     return found
 
 
@@ -217,9 +234,9 @@ def order_by_name(order: OrderSpec) -> dict[str, Any]:
 
 def order_spec(order: OrderSpec, fields: RunFields, order_type: str) -> dict[str, Any]:
     """Return the specification of the order values, for the manifest."""
-    if fields.order is None:
+    if not fields.orders:
         return order_by_name(order)
-    found = {"by": "field", "field": fields.order, "type": order_type}
+    found = {**record_fields("field", [".".join(path) for path in fields.orders]), "type": order_type}
     return found | ({"null": "lowest"} if order.null == "lowest" else {})
 
 

@@ -44,6 +44,7 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.known_formats import FORMATS
+from mutator.rules.order_types import path_of, recorded_fields
 from mutator.rules.schema_evolution import SchemaVersion
 
 
@@ -253,9 +254,10 @@ def stored_schema_row_plan(known: State) -> RowPlan:
     spec = dict(known.spec)
     file_schema = FILE_FORMATS[spec["format"]].stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
-    order_name, order_type = order.get("field"), order.get("type", "sequence")
+    order_type, names = order.get("type", "sequence"), file_schema.schema.names
     rules: dict[str, Any] = {
         "order_type": order_type,
+        "order_fields": tuple(path_of(name, names) for name in recorded_fields(order)),
         "null_lowest": order.get("null") == "lowest",
         "feed": False,
         "partition": stored_fields(spec),
@@ -264,7 +266,7 @@ def stored_schema_row_plan(known: State) -> RowPlan:
     if spec["format"] == "avro":
         from mutator.plan.rows.avro_rows import stored_avro_layout
 
-        avro = stored_avro_layout(file_schema.native, ids, order_name, rules)
+        avro = stored_avro_layout(file_schema.native, ids, rules)
         return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type)
     schema = file_schema.schema
     columns = ColumnLayout(
@@ -272,7 +274,6 @@ def stored_schema_row_plan(known: State) -> RowPlan:
         schema=schema,
         result=schema,
         id_fields=tuple(schema.get_field_index(name) for name in ids),
-        order_field=None if order_name is None else schema.get_field_index(order_name),
         dialect=stored_dialect(spec),
         **rules,
     )

@@ -34,6 +34,7 @@ from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETES, UPSERTS
+from mutator.rules.order_types import record_fields, recorded_fields
 
 
 def _first_with_rows(sources: Iterable[Source]) -> Source | None:
@@ -171,8 +172,7 @@ def _check_names(rows: RowSpec, survey: Survey, feed_width: int | None) -> None:
 def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield (setting, field) of each field with a meaning. partition: fields that the partition is derived from."""
     yield from (("id.field.ordinals", field) for field in rows.key.ids)
-    if rows.order.field is not None:
-        yield "temporal.ordering.field.ordinal", rows.order.field
+    yield from (("temporal.ordering.field.ordinal", field) for field in rows.order.fields)
     if rows.ops.field is not None:
         yield "op.code.field.ordinal", rows.ops.field
     yield from (("partitioned.by", field) for field in partition)
@@ -211,7 +211,7 @@ def _layouts(
     feed = RowLayout(
         delimiter=rows.text.delimiter,
         id_fields=rows.key.ids,
-        order_field=rows.order.field,
+        order_fields=rows.order.fields,
         order_type=rows.order.type,
         width=feed_width,
         envelope=envelope_of(rows.ops, op),
@@ -230,11 +230,11 @@ def _layouts(
 
 def _without_op(layout: RowLayout, op: int) -> RowLayout:
     """Return a layout for rows without the op code column."""
-    without, order = without_field(op), layout.order_field
+    without = without_field(op)
     return replace(
         layout,
         id_fields=tuple(map(without, layout.id_fields)),
-        order_field=None if order is None else without(order),
+        order_fields=tuple(map(without, layout.order_fields)),
         envelope=UPSERTS,
         cut_op=False,
         partition=moved(layout.partition, without),
@@ -321,12 +321,12 @@ def _warnings(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool
 def stored_text_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset of delimited text, as its manifest describes it."""
     spec = dict(known.spec)
-    order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
+    order = spec["order"]
     layout = RowLayout(
         delimiter=_delimiter(spec["delimiter"]),
         id_fields=tuple(spec["key"]["ordinals"]),
-        order_field=None if by_file_name else order["ordinal"],
-        order_type="sequence" if by_file_name else order["type"],
+        order_fields=recorded_fields(order),
+        order_type=order.get("type", "sequence"),
         width=spec["width"] if isinstance(spec["width"], int) else None,
         partition=stored_fields(spec),
     )
@@ -366,7 +366,7 @@ def _spec(rows: RowSpec, written: RowLayout, known: State | None) -> dict[str, A
     width: int | str | None = written.width
     if rows.text.count == "any" or (rows.text.count == "auto" and known and known.spec["width"] == "any"):
         width = "any"
-    by_field = {"by": "field", "ordinal": written.order_field, "type": rows.order.type}
+    by_field = {**record_fields("ordinal", written.order_fields), "type": rows.order.type}
     return {
         "key": {"ordinals": list(written.id_fields), "types": ["bytes"] * len(written.id_fields)},
         "order": order_by_name(rows.order) if rows.order.by_file_name else by_field,

@@ -1,0 +1,152 @@
+"""Order values of several parts, compared part by part, as bytes that compare as the tuples do.
+
+An encoded value is the codes of its parts, one after the other:
+
+    NULL             0
+    long             1, and 8 bytes: the number + 2^63, the highest byte first
+    decimal          2, and the bytes of ``order_columns``, and 0
+    timestamp        3, and the bytes of ``order_columns``, and 0
+    string           4, and its bytes, with 0, 255 for each 0, and 0, 1
+
+16 is added to the first byte of a part in descending order, and its other bytes are complemented; so NULL is the
+lowest value in both directions. The codes name the types, so a value can be read without its order type.
+
+>>> lower, higher = (encode("long, string desc", values) for values in ((7, b"b"), (7, b"a")))
+>>> lower < higher, decode(higher), shown(higher)
+(True, [7, b'a'], '[7, "a"]')
+"""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags, Ints, binary, concatenated, exchanged, offsets_of, packed
+from mutator.rules.order_columns import to_column, to_value
+from mutator.rules.order_types import Part, parts_of
+from mutator.rules.order_values import format_order, is_tuple, order_text
+
+_TYPES = (None, "long", "decimal", "timestamp", "string")  # by the code of a part
+_DESCENDING = 16
+_LONG = 9  # bytes of a long and its code
+_COMPLEMENT = bytes(range(255, -1, -1))
+_END, _END_OF_TEXT, _ESCAPE = b"\x00", b"\x00\x01", b"\x00\xff"
+
+
+def encode_columns(parts: Sequence[Part], columns: Sequence[Any], nulls: Sequence[Flags]) -> Any:
+    """Return encoded tuples, a pa.Array of large_binary.
+
+    columns: of the order values of each part, as ``order_columns`` has them. nulls: of each part, the rows where it is
+    NULL, whatever the column has there.
+    """
+    pieces = [_piece(part, column, null) for part, column, null in zip(parts, columns, nulls, strict=True)]
+    return pieces[0] if len(pieces) == 1 else concatenated(*pieces)
+
+
+def encode(order_type: str, values: Sequence[Any]) -> bytes:
+    """Return a tuple, encoded. values: of the parts, as ``order_values`` has them; None is NULL."""
+    parts = parts_of(order_type)
+    columns = [
+        pa.array([0 if part.type == "long" else b""], pa.int64() if part.type == "long" else pa.large_binary())
+        if value is None
+        else to_column(part.type, [value])
+        for part, value in zip(parts, values, strict=True)
+    ]
+    found: bytes = encode_columns(parts, columns, [np.array([value is None]) for value in values])[0].as_py()
+    return found
+
+
+def decode(encoded: bytes) -> list[Any]:
+    """Return the values of the parts of an encoded tuple, as ``order_values`` has them; None is NULL."""
+    found: list[Any] = []
+    at = 0
+    while at < len(encoded):
+        code, descending = encoded[at] & ~_DESCENDING, bool(encoded[at] & _DESCENDING)
+        body, at, data_type = encoded[at + 1 :], at + 1, _TYPES[code]
+        if data_type is None:
+            found.append(None)
+            continue
+        if descending:
+            body = body.translate(_COMPLEMENT)
+        end = {"long": 8, "timestamp": body.find(_END, 12) + 1, "decimal": _decimal_end(body)}.get(data_type)
+        if data_type == "long":
+            found.append(int.from_bytes(body[:8], "big") - (1 << 63))
+        elif data_type == "string":
+            end = body.index(_END_OF_TEXT) + 2
+            found.append(body[: end - 2].replace(_ESCAPE, b"\0"))
+        else:
+            found.append(to_value(data_type, body[: end - 1] if end else body))
+        at += end or len(body)
+    return found
+
+
+def shown(encoded: bytes) -> str:
+    """Write an encoded tuple for people, as a JSON array.
+
+    >>> shown(b""), shown(encode("timestamp, decimal", [None, Decimal("1.5")]))
+    ('[]', '[null, 1.5]')
+    """
+    return f"[{', '.join(map(_text, decode(encoded)))}]"
+
+
+def shown_order(order_type: str, value: Any) -> str | None:
+    """Write an order value for people; None for None.
+
+    >>> shown_order("long, long", encode("long, long", [7, 2])), shown_order("long", 7)
+    ('[7, 2]', '7')
+    """
+    return shown(value) if value is not None and is_tuple(order_type) else order_text(order_type, value)
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, int):
+        return json.dumps(value)
+    if isinstance(value, Decimal):
+        return (format_order("decimal", value) or b"null").decode()
+    text = value if isinstance(value, bytes) else format_order("timestamp", value) or b""
+    return json.dumps(text.decode("utf-8", "backslashreplace"), ensure_ascii=False)
+
+
+def _decimal_end(body: bytes) -> int:
+    """Return the number of bytes of a decimal with its end: its sign, eight bytes of its exponent, and its digits."""
+    return 2 if body[:1] == b"\x01" else body.find(_END, 9) + 1
+
+
+def _piece(part: Part, column: Any, null: Flags) -> Any:
+    """Return the bytes of a part of each tuple."""
+    code = _TYPES.index(part.type) + (_DESCENDING if part.descending else 0)
+    if part.type == "long":
+        return _longs(code, column, null, part.descending)
+    if part.type == "string":
+        body = concatenated(_escaped(column), _END_OF_TEXT)
+    else:
+        body = concatenated(column, _END)
+    if part.descending:
+        offsets, data = offsets_of(body)
+        body = packed(255 - data, np.diff(offsets))
+    found = concatenated(bytes([code]), body)
+    return pc.if_else(pa.array(null), binary(b"\0"), found) if null.any() else found
+
+
+def _longs(code: int, column: Any, null: Flags, descending: bool) -> Any:
+    found = np.empty((len(column), _LONG), np.uint8)
+    found[:, 0] = np.where(null, 0, code)
+    numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64) ^ np.uint64(1 << 63)
+    found[:, 1:] = (~numbers if descending else numbers).astype(">u8").view(np.uint8).reshape(-1, 8)
+    lengths: Ints = np.where(null, 1, _LONG)
+    return packed(found[np.arange(_LONG) < lengths[:, None]] if null.any() else found.reshape(-1), lengths)
+
+
+def _escaped(column: Any) -> Any:
+    """Return texts in which 0 is written as 0, 255."""
+    offsets, data = offsets_of(column)
+    zeros = np.flatnonzero(data == 0)
+    if not len(zeros):
+        return column
+    rows = np.unique(np.searchsorted(offsets, zeros, side="right") - 1)
+    values = [value.replace(b"\0", _ESCAPE) for value in column.take(pa.array(rows)).to_pylist()]
+    return exchanged(column, [(rows, pa.array(values, pa.large_binary()))])

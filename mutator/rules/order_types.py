@@ -1,0 +1,86 @@
+"""Order types of several fields, or with a direction, and the fields of an order: their names, and how to record them.
+
+The name of such a type lists the parts: ``long, string desc``.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+TYPES = "long|decimal|timestamp|string|text"  # as users write them; text is string
+_TYPE = re.compile(rf"({TYPES})?(?: *(asc|desc))?")
+
+
+class Part(NamedTuple):
+    """The type and the direction of a part."""
+
+    type: str
+    descending: bool = False
+
+
+def tuple_type(parts: Sequence[Part]) -> str:
+    """Return the order type of some parts: the type of the part itself where it is one in ascending order.
+
+    >>> tuple_type([Part("long")]), tuple_type([Part("long", True)]), tuple_type([Part("long"), Part("string", True)])
+    ('long', 'long desc', 'long, string desc')
+    """
+    return ", ".join(f"{part.type} desc" if part.descending else part.type for part in parts)
+
+
+@lru_cache
+def parts_of(order_type: str) -> tuple[Part, ...]:
+    """Return the parts of an order type.
+
+    >>> parts_of("long, string desc")
+    (Part(type='long', descending=False), Part(type='string', descending=True))
+    """
+    words = (part.split() for part in order_type.split(","))
+    return tuple(Part(name, direction == ["desc"]) for name, *direction in words)
+
+
+def parse_types(parts: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:
+    """Read the types of order fields, None for one that is left out, and whether each is in descending order.
+
+    >>> parse_types(["long", "text desc", "desc"])
+    (('long', False), ('string', True), (None, True))
+    """
+    found = [_TYPE.fullmatch(str(part).strip()) for part in parts]
+    if not all(match and match[0] for match in found):
+        raise ValueError("must be long, decimal, timestamp or string, with desc after it where the lowest value wins")
+    return tuple(
+        ({"text": "string"}.get(match[1], match[1]), match[2] == "desc") for match in found if match is not None
+    )
+
+
+def path_of(name: str, names: Collection[str]) -> tuple[str, ...]:
+    """Return the path of an order field: its own name if it is one of ``names``, else members of one after its dots.
+
+    >>> path_of("source.lsn", ["id", "source"]), path_of("source.lsn", ["id", "source.lsn"])
+    (('source', 'lsn'), ('source.lsn',))
+    """
+    for dot in range(len(name)):
+        if name[dot] == "." and name[:dot] in names and name not in names:
+            return name[:dot], *name[dot + 1 :].split(".")
+    return (name,)
+
+
+def recorded_fields(order: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the fields of an order in a manifest; none where it comes from file names.
+
+    >>> recorded_fields({"by": "field", "field": "changed"}), recorded_fields({"by": "fields", "ordinals": [3, 1]})
+    (('changed',), (3, 1))
+    """
+    found = next((order[name] for name in ("field", "ordinal") if name in order), None)
+    return tuple(order.get("fields", order.get("ordinals", ()))) if found is None else (found,)
+
+
+def record_fields(kind: str, fields: Sequence[Any]) -> dict[str, Any]:
+    """Return the order by some fields, for a manifest. kind: field or ordinal.
+
+    >>> record_fields("field", ["changed"]), record_fields("ordinal", [3, 1])
+    ({'by': 'field', 'field': 'changed'}, {'by': 'fields', 'ordinals': [3, 1]})
+    """
+    if len(fields) == 1:
+        return {"by": "field", kind: fields[0]}
+    return {"by": "fields", f"{kind}s": list(fields)}
