@@ -48,6 +48,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _order_twice(rows.order, given)
+    yield from _order_keep(rows)
     yield from _full_snapshot(rows.ops, operation, limits, given)
     yield from _overwrite(operation, config.output, limits, given)
     yield from _suffixes(config.inputs, config.workflow)
@@ -210,6 +211,17 @@ def _csv_escape(text: TextSpec) -> Messages:
             f"{setting('csv.escape')}: '{text.csv_escape.decode()}' is the delimiter, too "
             f"({setting('field.delim.regex')})"
         )
+
+
+def _order_keep(rows: RowSpec) -> Messages:
+    if rows.order.keep:
+        return
+    key = setting("order.keep=false")
+    if rows.order.by_file_name:
+        yield f"{key}: needs {setting('temporal.ordering.field.ordinal')}"
+    for field in rows.order.fields:
+        if field in rows.key.ids or any(field == one.source for one in rows.key.partitions):
+            yield f"{key}: field {field} is also part of the ID or of the partition, and the records need it"
 
 
 def _order_twice(order: OrderSpec, given: Given) -> Messages:

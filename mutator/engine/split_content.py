@@ -27,7 +27,6 @@ from mutator.formats.content import NotReadable, OtherHeader, Unfit, unreadable
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
-from mutator.rules.order_columns import SEQUENCES
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
@@ -166,7 +165,7 @@ class RowSides:
         """Return what is kept beside the next batch's records (``Reading.sides``). Raises Damage if it is too short."""
         count, rejected = len(batch.block), len(batch.rejects)
         if self._sides is None:
-            return self._plan.sides(count, np.full(count, self._file.sequence, np.int64))
+            return self._plan.sides_of_files(np.full(count, self._file.sequence, np.int64))
         if rejected:  # a rejected row has a sequence, too
             offsets = np.sort(np.array([reject.offset for reject in batch.rejects], np.int64))
             rows = self._row + np.arange(count) + np.searchsorted(offsets, batch.block.offsets)
@@ -181,7 +180,8 @@ class RowSides:
     def each(self) -> Iterator[tuple[Any, ...]]:
         """Return an iterator over what is kept beside single rows, the sequence first. It raises Damage at its end."""
         if self._sides is None:
-            return itertools.repeat((self._file.sequence, *(None for _ in self._plan.side_columns)))
+            sides = self._plan.sides_of_files(np.array([self._file.sequence]))
+            return itertools.repeat(next(zip(*(column.to_pylist() for column in sides.flatten()), strict=True)))
         return self._each(self._sides)
 
     def _each(self, sides: Any) -> Iterator[tuple[Any, ...]]:
@@ -208,7 +208,7 @@ def _recorded_sides(plan: Reading, split: Split, file: Input) -> Any:
     if path is None or order is None or not plan.has_sides:
         return None
     try:
-        return verified_sides(path, order.checksum, (*SEQUENCES, *plan.side_columns), split.number)
+        return verified_sides(path, order.checksum, plan.side_fields, split.number)
     except NotReadable as fault:
         raise damaged(file, fault) from None
 

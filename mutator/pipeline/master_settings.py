@@ -190,7 +190,7 @@ def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
 
     if ordinals and at == -1:  # a field that only a header names
         return {}
-    found = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
+    found: dict[str, Any] = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
     if order["by"] == "file name":
         return found | ({_PATTERN: order["pattern"]} if order.get("pattern") is not None else {})
     fields = recorded_fields(order)
@@ -199,6 +199,7 @@ def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
     is_default = {*parts_of(order["type"])} == {Part(SETTINGS[_TYPE].default or "")}  # which a feed may widen
     if not is_default and (own is None or len(own.split(",")) == len(fields)):
         found |= {"order_type": order["type"]}
+    found |= {"order.keep": False} if order.get("beside") else {}
     return found | ({_NULL: order["null"]} if "null" in order else {})
 
 

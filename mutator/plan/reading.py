@@ -1,6 +1,6 @@
 """How files are read, as a frozen value: the part of a plan that a check, an answer and a merge have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import SEQUENCES
+from mutator.rules.order_columns import ORDERS, SEQUENCES
 from mutator.rules.order_values import NO_SEQUENCE
 
 SAMPLES = 5  # keys or rows that are shown as examples
@@ -53,27 +53,59 @@ class Reading:
     filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
 
     @property
+    def keeps_orders(self) -> bool:
+        """Return whether the order value of a row is beside it: the sequence of a file, or fields that it lacks."""
+        return self.by_file_name or self.rows.orders_beside
+
+    @property
     def has_sides(self) -> bool:
         """Return whether data files have side files."""
-        return self.by_file_name or bool(self.side_columns)
+        return self.keeps_orders or bool(self.side_columns)
 
-    def sides(self, count: int, sequences: Any = None, kept: Any = None) -> Any:
+    @property
+    def side_fields(self) -> tuple[Any, ...]:
+        """The pa.Fields of what is beside each row: its sequence, its order value, and the columns of the register."""
+        return (*SEQUENCES, *(ORDERS if self.rows.orders_beside else ()), *self.side_columns)
+
+    def sides(self, count: int, orders: Any = None, kept: Any = None) -> Any:
         """Return what is kept beside some rows, a pa.StructArray.
 
-        sequences: of each row; None: it has none. kept: a column for each of the register's; None: NULLs.
+        orders: their order values, which rows that have them do not need. kept: a column for each of the register's;
+        None: NULLs.
         """
-        columns = [np.full(count, NO_SEQUENCE) if sequences is None else sequences]
-        columns += [pa.nulls(count, one.type) for one in self.side_columns] if kept is None else kept
-        fields = (*SEQUENCES, *self.side_columns)
+        columns = [orders if self.by_file_name and orders is not None else np.full(count, NO_SEQUENCE)]
+        if self.rows.orders_beside:
+            columns.append([b""] * count if orders is None else orders)
+        return self._sides(
+            [*columns, *([pa.nulls(count, one.type) for one in self.side_columns] if kept is None else kept)]
+        )
+
+    def sides_of_files(self, sequences: Any) -> Any:
+        """Return what is kept beside rows of files without side files. sequences: of their files, an int64 array.
+
+        Rows of a master that another program wrote are older than every mutation.
+        """
+        count = len(sequences)
+        return self._sides([sequences, *(pa.nulls(count, one.type) for one in self.side_fields[1:])])
+
+    def _sides(self, columns: Sequence[Any]) -> Any:
+        fields = self.side_fields
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, one.type)
             for column, one in zip(columns, fields, strict=True)
         ]
+        if self.rows.orders_beside:
+            arrays[1] = arrays[1].fill_null(b"")
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
+
+    def orders_in(self, sides: Any) -> Any:
+        """Return the order values that are kept beside some rows, a pa.Array. sides: of the rows."""
+        return sides.field(0 if self.by_file_name else 1)
 
     def kept(self, sides: Any) -> Any:
         """Return the columns of the register alone, a pa.StructArray. sides: all side columns of some rows."""
-        return pa.StructArray.from_arrays(sides.flatten()[len(SEQUENCES) :], fields=list(self.side_columns))
+        own = len(self.side_fields) - len(self.side_columns)
+        return pa.StructArray.from_arrays(sides.flatten()[own:], fields=list(self.side_columns))
 
     @property
     def is_partitioned(self) -> bool:

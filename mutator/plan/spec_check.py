@@ -64,6 +64,7 @@ def _shown(value: Any) -> str:
     """Return a part of a specification. Each field with a name is followed by its type."""
     if isinstance(value, dict) and "type" in value and not {"field", "fields"}.isdisjoint(value):
         null = f", NULL {value['null']}" if "null" in value else ""
+        null += ", beside the rows" if value.get("beside") else ""
         return f"{', '.join(map(str, recorded_fields(value)))} ({value['type']}{null})"
     if isinstance(value, dict) and "fields" in value:
         return ", ".join(f"{name} ({kind})" for name, kind in zip(value["fields"], value["types"], strict=True))

@@ -114,7 +114,7 @@ def orders_of(order_type: str, columns: Sequence[Any], null_lowest: bool) -> Ord
 
 def _orders(order_type: str, column: Any) -> tuple[Any, Flags, str]:
     good = np.zeros(len(column), np.bool_)
-    if pa.types.is_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_large_binary(column.type):  # of a format whose values are text
         found, bad = parse_column(order_type, ByteColumn.of_array(column.cast(pa.large_binary())))
         return (
             found,

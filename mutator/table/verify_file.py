@@ -87,7 +87,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     except (MutatorError, DamagedPage) as fault:
         index, why = None, _why(fault)
     if why is not None:
-        if rows is not None and not plan.by_file_name:
+        if rows is not None and not plan.keeps_orders:
             with suppress(ValueError):
                 rebuilt = _rebuilt(plan, file, rows)
         again = command("table", "verify", "--repair", snapshot.table)
@@ -138,7 +138,7 @@ def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:
     with faults("Parquet"), verified_file(snapshot.table, file) as stream:
         parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
     joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "numbers")]
-    orders = None if plan.by_file_name and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
+    orders = None if plan.keeps_orders and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
     names = [part.partitions for part in parts if part.partitions is not None]
     keys = pa.concat_arrays([part.keys for part in parts])
     return VerifiedRows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
@@ -151,7 +151,7 @@ def _data(plan: Reading, snapshot: Snapshot, file: FileEntry, stream: Any) -> It
         table = found.read_row_group(number, columns=list(layout.wanted), use_threads=False)
         batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
         block = trusted_block(batches, start + np.arange(table.num_rows), layout)
-        orders = None if plan.by_file_name else block.orders()
+        orders = None if plan.keeps_orders else block.orders()
         names = _partitions(plan, block, layout) if plan.is_partitioned else None
         yield VerifiedRows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders, names)
         start += table.num_rows

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import orc
 
 from mutator.cli import main
-from mutator.errors import ConfigError, DataError
+from mutator.errors import ConfigError, DataError, StateError
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline import verify as verification
 from tests.support import local_engine
@@ -648,3 +648,52 @@ def test_order_fields_within_structs(work, file_format):
     assert notes_of(work) == ["a3", "b2", "c2", "d1"]
     order = {"by": "fields", "fields": ["source.lsn", "source.part"], "type": "long, long desc", "null": "lowest"}
     assert work.manifest.spec["order"] == order
+
+
+# --- order values beside the rows
+
+
+def test_records_without_their_order_value(work):
+    """Rows of an unmanaged master are lowest; a redelivered row at a higher value is a no-op that raises it."""
+    settings = {"order.keep": "false", "order_type": "long desc", "num.reducer": "2"}
+    work.put("master/m", pa.table({"id": ["a", "b", "c"], "note": ["old", "old", "same"]}), "parquet")
+    work.put("feed/f_1", table(["a", "c", "d"], [5, 7, 5], ["new", "same", "new"]), "parquet")
+    report = work.run(settings)
+    assert {name: report.counts[f"feed {name}"] for name in ("updated", "inserted", "no-op")} == {
+        "updated": 1,
+        "inserted": 1,
+        "no-op": 1,
+    }
+    assert work.rows() == [
+        {"id": name, "note": note} for name, note in zip("abcd", ["new", "old", "same", "new"], strict=True)
+    ]
+    work.put("late/f_2", table(["a", "b", "c"], [6, 6, 8], ["late", "later", "late"]), "parquet")
+    counts = work.run(settings, master="out1", feed="late").counts
+    assert (counts["feed late"], counts["feed updated"]) == (2, 1)
+    assert work.manifest.spec["order"] == {"by": "field", "field": "at", "type": "long desc", "beside": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order.keep": "false"}, "order.keep=false: needs temporal.ordering.field.ordinal"),
+        ({"order.keep": "false", "temporal.ordering.field.ordinal": "id"}, "field id is also part of the ID"),
+        ({"order.keep": "false", "temporal.ordering.field.ordinal": "box.at"}, "box has more than the order value"),
+        ({"order.keep": "false", "temporal.ordering.field.ordinal": "gone"}, "no input has a field gone"),
+    ],
+)
+def test_order_fields_that_records_cannot_lose(tmp_path, settings, message):
+    work = Work(tmp_path, settings=dict(BY_FILE))
+    work.put("master/m", table(["a"], [1], box=[{"at": 1}]), "parquet")
+    work.put("feed/f_1", table(["a"], [1], box=[{"at": 1}]), "parquet")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        work.run(settings)
+
+
+def test_the_order_value_stays_where_it_is(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", table(["a"], [1]), "parquet")
+    work.put("feed/f_1", table(["a"], [2]), "parquet")
+    work.run()
+    with pytest.raises(StateError, match="order = at \\(long\\), but this run has at \\(long, beside the rows\\)"):
+        work.run({"order.keep": "false"}, master="out1")

@@ -23,6 +23,7 @@ OF_FEEDS = [*COLUMNS, "json"]
 DELIMITERS = [",", "\t", "|", "\x01", ";"]
 
 BY_NAME, BY_LONG, BY_TIME, BY_TWO = "file name", "long", "timestamp", "long, long desc"
+BESIDE = "long, long desc, beside the rows"  # with op codes
 
 _START = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
@@ -35,7 +36,9 @@ def schema_of(order: str, *, op: bool) -> Any:
         pa.field("note", pa.string()),
         pa.field("price", pa.decimal128(7, 2)),
     ]
-    fields += [pa.field("part", pa.int64())] if order == BY_TWO else []
+    fields += [pa.field("part", pa.int64())] if order in (BY_TWO, BESIDE) else []
+    if order == BESIDE and not op:  # of a master
+        fields = [field for field in fields if field.name not in ("at", "part")]
     return pa.schema([*fields, pa.field("op", pa.string())] if op else fields)
 
 
@@ -62,8 +65,9 @@ class World:
             "sync.mode": "full" if self.full else "partial",
         }
         if self.order != BY_NAME:
-            fields = "at,part" if self.order == BY_TWO else "at"
-            made |= {"temporal.ordering.field.ordinal": fields, "temporal.ordering.field.type": self.order}
+            fields, order_type = ("at,part", BY_TWO) if self.order in (BY_TWO, BESIDE) else ("at", self.order)
+            made |= {"temporal.ordering.field.ordinal": fields, "temporal.ordering.field.type": order_type}
+            made |= {"order.keep": "false"} if self.order == BESIDE else {}
         if self.op:
             made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
         elif not self.full:
@@ -84,10 +88,10 @@ class World:
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
-    order = rng.choice([BY_NAME, BY_LONG, BY_TIME, BY_TWO])
-    units = 2 if order == BY_TWO else 1
-    full = rng.random() < 0.15
-    op = not full and rng.random() < 0.5
+    order = rng.choice([BY_NAME, BY_LONG, BY_TIME, BY_TWO, BESIDE])
+    units = 2 if order in (BY_TWO, BESIDE) else 1
+    full = order != BESIDE and rng.random() < 0.15
+    op = order == BESIDE or (not full and rng.random() < 0.5)
 
     def row(*, of_feed: bool) -> dict[str, Any]:
         number = rng.randrange(5)
@@ -99,7 +103,7 @@ def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
             "price": rng.choice([None, "1.50", "-0.01"] if None in notes else ["1.50", "-0.01"]),
         }
         made["price"] = None if made["price"] is None else __import__("decimal").Decimal(made["price"])
-        made |= {"part": -(number % 2)} if order == BY_TWO else {}
+        made |= {"part": -(number % 2)} if units == 2 else {}
         return made | ({"op": rng.choice(["I", "U", "D"])} if of_feed and op else {})
 
     def rows(*, of_feed: bool) -> tuple[dict[str, Any], ...]:

@@ -100,6 +100,14 @@ class OrderSpec:
         "or `number`",
         unset="`last`, but names that contradict it stop the run",
     )
+    keep: bool = defined(
+        RECORDS,
+        "order.keep",
+        forms.FLAG,
+        "true",
+        "`false`: the fields of the order value are not part of the records; it is "
+        "[kept beside them](formats.md#order-values-beside-the-rows)",
+    )
     null: str = defined(
         RECORDS,
         "null.order",

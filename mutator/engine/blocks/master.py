@@ -53,8 +53,8 @@ class MasterBlock:
 
     def orders(self, rows: Ints) -> Any:
         """Return the order values of some rows."""
-        if self.plan.by_file_name:
-            return self.sequences(rows)
+        if self.plan.keeps_orders:
+            return self.plan.orders_in(self.sides).take(pa.array(rows))
         return self.known(lambda: self.block.orders(rows))
 
     def known(self, decode: Callable[[], Found]) -> Found:
@@ -127,7 +127,7 @@ def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]
             own = pa.ipc.open_stream(piece.sides).read_all().column(0).combine_chunks()
         else:
             inputs, counts = zip(*piece.inputs, strict=True)
-            own = plan.sides(len(block), np.repeat(plan.sequences[list(inputs)], counts))
+            own = plan.sides_of_files(np.repeat(plan.sequences[list(inputs)], counts))
         yield MasterBlock(plan, None, base, block, own)
         base += len(block)
 

@@ -181,7 +181,7 @@ class Winners:
             orders = orders if new_orders is None else exchanged(orders, [(places, new_orders.take(which))])
             rows = rows if new_rows is None else exchanged(rows, [(places, new_rows.take(which))])
             kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
-        return orders, rows, plan.sides(len(positions), orders if plan.by_file_name else None, kept.flatten())
+        return orders, rows, plan.sides(len(positions), orders, kept.flatten())
 
     def settle(self) -> bool:
         """Give the winners the order values and rows that they leave; return whether these are others."""

@@ -64,7 +64,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     side = MASTER if file.side == "master" else FEED
     rank, by_file_name = file.rank, plan.by_file_name
     sides = RowSides(plan, split, file)
-    each_side, is_kept = sides.each(), side == MASTER and bool(plan.side_columns)
+    each_side, kept_from = sides.each(), len(plan.side_fields) - len(plan.side_columns)
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
@@ -103,6 +103,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             _count(codes, code)
         if by_file_name:
             order = sequence
+        elif plan.keeps_orders and side == MASTER:
+            order = beside[1]
         elif side == FEED:
             units.add(order)
         if file.source.is_table:
@@ -113,7 +115,10 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             place = (*place, split.input)
         if filtered:
             yield from keys.add([hash_key(key)])
-        yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(beside[1:] if is_kept else ()))
+        yield (
+            (bucket_of(key, buckets), key, side, place),
+            (is_delete, written, *(beside[kept_from:] if side == MASTER else ())),
+        )
     progress.count(rows=rows % _COUNTED)
     sides.end()
     yield from keys.filters()

@@ -66,7 +66,7 @@ def write_bucket(
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
-            sides = plan.sides(len(batch), orders if plan.by_file_name else None, kept)
+            sides = plan.sides(len(batch), orders, kept)
             files.write(form.from_contents(contents, plan.rows.layouts["master"]), len(batch), None, sides)
         tombstones.flush()
         files.close(tally)

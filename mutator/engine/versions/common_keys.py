@@ -101,7 +101,7 @@ def common_keys(plan: Reading, own: OwnHashes, live: LiveRows, versions: Sequenc
     live: of a snapshot that has the versions.
     """
     parts = [part for version in versions for part in _in_files(plan, own, live, version)]
-    if plan.by_file_name:  # else each row of the version index has a row or a tombstone of its key beside it
+    if plan.keeps_orders:  # else each row of the version index has a row or a tombstone of its key beside it
         parts += [part for version in versions for part in _touched(plan, own, live, version)]
     whole = Keys(
         np.concatenate([np.zeros(0, np.uint64), *(part.hashes for part in parts)]),
@@ -253,7 +253,7 @@ class Rebuilder:
         """Return the rows and the order values of the winners that have some live rows; no rows of tombstones."""
         plan, order_type, file = self._plan, self._plan.rows.order_type, rows.file
         orders = order_values(plan, live, file, rows.entries, rows.positions)
-        if plan.by_file_name and live is self._base:
+        if plan.keeps_orders and live is self._base:
             touched, texts = self._masks.touched(file.path)
             newer = dict(zip(touched.tolist(), from_texts(order_type, texts).to_pylist(), strict=True))
             known = zip(rows.positions.tolist(), orders.to_pylist(), strict=True)

@@ -80,7 +80,7 @@ def write_units(
         [extent for _, extents in units for extent in extents],
         partial(_read, plan, live),
         width=plan.key_width,
-        indexed=plan.by_file_name,
+        indexed=plan.keeps_orders,
     )
     pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.filters" if plan.by_table else None
     files, beside, filters = list[FileEntry](), list[FileEntry](), list[KeyFilter]()
@@ -133,9 +133,9 @@ def _read(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, entri
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
     sides = None
     if plan.has_sides:
-        sequences = None if entries is None else order_values(plan, live, file, entries, positions)
+        orders = None if entries is None else order_values(plan, live, file, entries, positions)
         kept = live.sides(file, positions, plan.side_columns).flatten()
-        sides = plan.sides(len(positions), sequences, kept)
+        sides = plan.sides(len(positions), orders, kept)
     return _Rows(positions, block.written(), block.hashes(), sides)
 
 

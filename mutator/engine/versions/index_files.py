@@ -23,10 +23,10 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.plan.reading import Reading
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import SEQUENCES, from_texts, to_texts
+from mutator.rules.order_columns import from_texts, to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import link_or_copy, storage_for
 
@@ -124,7 +124,7 @@ def _rows(plan: Reading, path: str, taken: Taken) -> Iterator[_Rows]:
     """Yield the rows of a data file, a row group at a time."""
     layout, start = taken.layout, 0
     assert layout is not None
-    sequences = _sequences(plan, taken)
+    kept = _kept_orders(plan, taken)
     with faults("Parquet"), storage_for(path).open(path) as stream:
         file = opened(stream)
         for number in range(file.metadata.num_row_groups):
@@ -132,20 +132,20 @@ def _rows(plan: Reading, path: str, taken: Taken) -> Iterator[_Rows]:
             batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
             positions = start + np.arange(table.num_rows)
             block = trusted_block(batches, positions, layout)
-            orders = pa.array(sequences[positions], pa.int64()) if sequences is not None else block.orders()
+            orders = kept.slice(start, table.num_rows) if kept is not None else block.orders()
             yield _Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders)
             start += table.num_rows
 
 
-def _sequences(plan: Reading, taken: Taken) -> Ints | None:
-    """Return the sequence of each row; None where order does not come from file names."""
-    if not plan.by_file_name:
+def _kept_orders(plan: Reading, taken: Taken) -> Any:
+    """Return the order value of each row, a pa.Array; None where rows have them."""
+    if not plan.keeps_orders:
         return None
     assert isinstance(taken.part, FileEntry)
     if taken.order is None:
-        raise NotReadable("its manifest names no file with the sequences of its rows")
+        raise NotReadable("its manifest names no file with the order values of its rows")
     path = posixpath.join(taken.source, taken.order.path)
-    return verified_sides(path, taken.order.checksum, SEQUENCES).field(0).to_numpy()  # type: ignore[no-any-return]
+    return plan.orders_in(verified_sides(path, taken.order.checksum, plan.side_fields))
 
 
 def _tombstones(plan: Reading, path: str) -> Iterator[_Rows]:

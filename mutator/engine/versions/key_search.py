@@ -24,6 +24,7 @@ from mutator.engine.versions.met_rows import MetRows, RowsOfFile, RowsOfSmallFil
 from mutator.rules.byte_columns import Ints, chosen
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts
+from mutator.rules.order_values import is_tuple
 from mutator.rules.sort_order import hash_order, number_order, then_by
 
 # Wanted hashes that are kept, each with up to 4 MB: in the scope of a table, those of a bucket are looked up in every
@@ -199,7 +200,7 @@ class Search:
 
     def _raised(self, file: FileEntry, highs: Any) -> Any:
         """Return the highest order value of the extent of each row, touches included."""
-        if self._order_type != "sequence":
+        if self._order_type != "sequence" and not is_tuple(self._order_type):  # the order value is in the row
             return highs
         _, texts = self._live.snapshot.masks.touched(file.path)
         if not len(texts):

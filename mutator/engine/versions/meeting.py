@@ -190,7 +190,7 @@ class Meeting:
             again, touched = touched[is_again], touched[~is_again]
             winners.tally.counts["rows rewritten"] += len(again)
             written = np.sort(np.concatenate((written, again)))
-        if plan.by_file_name:
+        if plan.keeps_orders:
             # An equal row with an equal order value changes nothing.
             self._note(met, touched[~level[touched]], touched=True)
         self._note(met, np.sort(np.concatenate((written, gone, dropped))), touched=False)
@@ -243,7 +243,7 @@ class Meeting:
             return None
         parts = [self._live.sides(file, met.positions[own], plan.side_columns) for file, own in met.by_file(rows)]
         kept = pa.concat_arrays([pa.nulls(0, pa.struct([*plan.side_columns])), *parts])
-        return plan.sides(len(rows), orders if plan.by_file_name else None, kept.flatten())
+        return plan.sides(len(rows), orders, kept.flatten())
 
     def _row_hashes(self, numbers: Ints) -> RowHashes:
         """Return the row hashes of some winners. Those of all are made at once, unless these are few."""

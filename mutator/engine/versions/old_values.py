@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import tombstone_schema
@@ -16,14 +17,14 @@ from mutator.rules.order_columns import from_texts, to_texts
 def order_values(plan: Reading, live: LiveRows, file: FileEntry, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records or tombstones, touches included. entries, positions: of their rows."""
     old = live.orders(file, entries, plan.rows.order_type)
-    if not plan.by_file_name:
+    if not plan.keeps_orders:
         return old
     touched, texts = live.snapshot.masks.touched(file.path)
     if not len(touched):
         return old
     at = np.minimum(np.searchsorted(touched, positions), len(touched) - 1)
-    newer: Ints = from_texts(plan.rows.order_type, texts).to_numpy()
-    return pa.array(np.where(touched[at] == positions, newer[at], old.to_numpy()), pa.int64())
+    newer = from_texts(plan.rows.order_type, texts).take(pa.array(at))
+    return pc.if_else(pa.array(touched[at] == positions), newer, old)
 
 
 def tombstone_rows(plan: Reading, keys: list[Any], orders: Any) -> Any:

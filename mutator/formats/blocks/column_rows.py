@@ -27,13 +27,14 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.known_formats import FORMATS
-from mutator.rules.order_columns import flags
+from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, out_of_years, row_bytes
 
 _FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
 # No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
 _DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)
+_ORDER = "\x01order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,8 @@ class ColumnLayout(RowRules):
     @property
     def row_type(self) -> Any:
         """The pa.StructType of a row."""
-        return pa.struct([*self.fields, _DELETE] if self.feed else self.fields)
+        order = [pa.field(_ORDER, column_type(self.order_type))] if self.orders_beside else []
+        return pa.struct([*self.fields, *order, _DELETE] if self.feed else self.fields)
 
     @property
     def needed_by_deletes(self) -> set[str]:
@@ -70,7 +72,8 @@ class ColumnLayout(RowRules):
     def wanted(self) -> tuple[str, ...]:
         """The names of the fields to read from a file."""
         names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
-        return tuple(dict.fromkeys((*names, *self.envelope.fields)))
+        orders = self.ordered_by if self.orders_beside else ()
+        return tuple(dict.fromkeys((*names, *self.envelope.fields, *orders)))
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,9 @@ class ColumnBlock(SchemaBlock):
         """Return the order values of some rows."""
         if self._parsed is not None:
             return self._parsed if rows is None else self._parsed.take(pa.array(rows))
+        if self._layout.orders_beside:
+            column = self._columns[-2]
+            return column if rows is None else column.take(pa.array(rows))
         columns = {name: self._columns[self._layout.result.get_field_index(name)] for name in self._layout.ordered_by}
         if rows is not None:
             columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
@@ -143,7 +149,7 @@ class ColumnBlock(SchemaBlock):
         """Return the rows without the delete mark."""
         if not self._layout.feed:
             return self.rows
-        return pa.StructArray.from_arrays(self._columns[:-1], fields=self._layout.fields)
+        return pa.StructArray.from_arrays(self._columns[: len(self._layout.result)], fields=self._layout.fields)
 
 
 class ColumnBlockType(SchemaBlockType):
@@ -215,10 +221,11 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
     columns = _converted(found, layout, bad_rows, delete, trusted)
-    parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
+    parsed, partitions = (None, None) if trusted else _checked(found, columns, layout, bad_rows, delete)
     if trusted:
         _check_trusted(found, layout, bad_rows)
-    marked = [*columns, pa.array(delete)] if layout.feed else columns
+    orders = [parsed] if layout.orders_beside else []
+    marked = [*columns, *orders, pa.array(delete)] if layout.feed else columns
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
     if found.joined:
@@ -268,7 +275,7 @@ def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete:
 
 
 def _checked(
-    columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, delete: Flags
+    found: RowBatch, columns: Sequence[Any], layout: ColumnLayout, bad_rows: BadRows, delete: Flags
 ) -> tuple[Any, RowPartitions | None]:
     """Return order values and partitions, each None if the file has none.
 
@@ -279,7 +286,10 @@ def _checked(
         bad_rows.note(flags(columns[position].is_null()), f"field {name} (ID) is NULL")
         bad_rows.note(out_of_years(columns[position]), f"field {name} (ID) is not in the years 1 to 9999")
     by_name = dict(zip(layout.result.names, columns, strict=True))
-    parsed = layout.orders_of(by_name, bad_rows) if layout.order_fields else None
+    of_orders = (
+        dict(zip(found.batch.schema.names, found.batch.columns, strict=True)) if layout.orders_beside else by_name
+    )
+    parsed = layout.orders_of(of_orders, bad_rows) if layout.order_fields else None
     in_file = {name: column for name, column in by_name.items() if layout.schema.get_field_index(name) >= 0}
     return parsed, layout.partitions_of(in_file, bad_rows, delete)
 

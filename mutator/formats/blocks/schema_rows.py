@@ -76,6 +76,7 @@ class RowRules:
 
     order_type: str
     order_fields: tuple[tuple[str, ...], ...]  # a field, and the members within it; none: order comes from file names
+    orders_beside: bool = False  # rows of the feed have fields for them that the result lacks
     null_lowest: bool = False  # a record without an order value is older than every other
     envelope: Envelope = UPSERTS  # its fields are names
     feed: bool = True  # the rows carry a delete mark

@@ -91,15 +91,17 @@ def _matching(block: Block, wanted: WantedKey) -> Ints:
 
 def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, *, by_file: bool) -> Iterator[KeyRow]:
     index, types = pa.array(rows), plan.block_type
-    sequences, *kept = (column.to_pylist() for column in sides.take(index).flatten())
-    orders = None if plan.by_file_name else block.orders(rows)
+    sides = sides.take(index)
+    sequences, kept = sides.field(0).to_pylist(), [one.to_pylist() for one in plan.kept(sides).flatten()]
+    beside = plan.by_file_name or (plan.keeps_orders and not by_file)
+    orders = plan.orders_in(sides) if beside else block.orders(rows)
     deletes = block.deletes() if by_file else np.zeros(len(block), np.bool_)
     directories = directories_of(plan, block) if by_file else pa.nulls(len(block))
     written = block.written().take(index)
     raw, contents = types.contents(block.rows.take(index)), types.contents(written)
     form = str(plan.rows.spec["schema"]) if plan.rows.block_type == "avro" else str(written.type)
     for at, row in enumerate(rows.tolist()):
-        order = sequences[at] if orders is None else to_value(plan.rows.order_type, orders[at].as_py())
+        order = to_value(plan.rows.order_type, orders[at].as_py())
         yield KeyRow(
             offset=int(block.offsets[row]),
             order=order,
@@ -121,11 +123,12 @@ def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> 
         lines += 1
         if record is None or isinstance(record, Ignored | Truncate):
             continue
-        sequence, *kept = next(sides)
+        beside = next(sides)
         if isinstance(record, Reject):
             yield record
         elif record.key == wanted.values:
-            order = sequence if plan.by_file_name else record.order
-            place = record.offset, order, sequence, tuple(kept)
+            at = 0 if plan.by_file_name else 1
+            order = beside[at] if plan.by_file_name or (plan.keeps_orders and file.side == "master") else record.order
+            place = record.offset, order, beside[0], beside[len(beside) - len(plan.side_columns) :]
             yield KeyRow(*place, record.is_delete, record.row, record.written, None)
     yield lines

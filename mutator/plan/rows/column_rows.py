@@ -56,6 +56,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,
+        orders_beside=run.fields.orders_beside,
         carries=same,
         whole=True,
         partitioning=rows.partitioning,
@@ -79,6 +80,8 @@ def _layouts(
         **rows.rules(run),
     )
     feed = replace(master, feed=True, envelope=envelope_of(run.asked.ops, run.fields.op))
+    if master.orders_beside:
+        master = replace(master, order_fields=(), orders_beside=False)
     return {"master": master, "feed": feed, "written": master}
 
 

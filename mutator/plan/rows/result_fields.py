@@ -45,7 +45,7 @@ def changed_fields(
     output: OutputSpec,
     base: SchemaVersion,
     master: Sequence[SchemaVersion],
-    op: str | None,
+    cut: Collection[str | None],
     unplaced: Collection[str],
     *,
     is_table: bool,
@@ -53,11 +53,11 @@ def changed_fields(
     """Return warnings on fields of the master that the result lacks or moves.
 
     base: the version that gives the result its fields, a feed file's. master: its versions, the decisive one first.
-    op: the name of the op code. unplaced: fields without a position, because they are in paths alone. is_table: the
+    cut: fields of the feed alone. unplaced: fields without a position, because they are in paths alone. is_table: the
     version is that of a table in memory. Raises DataError for fields that a CSV file or a table lacks.
     """
-    before = [name for name in master[0].schema.names if name != op]
-    after = [name for name in base.schema.names if name != op]
+    before = [name for name in master[0].schema.names if name not in cut]
+    after = [name for name in base.schema.names if name not in cut]
     remaining = set(after)
     lost = [name for name in before if name not in remaining and name not in output.removed_fields]
     if lost and is_table:
@@ -87,12 +87,12 @@ def changed_fields(
 
 
 def left_out_fields(
-    output: OutputSpec, base: SchemaVersion, feed: Sequence[SchemaVersion], op: str | None
+    output: OutputSpec, base: SchemaVersion, feed: Sequence[SchemaVersion], cut: Collection[str | None]
 ) -> tuple[str, ...]:
     """Return a warning on fields of CSV feed files that the newest one lacks, so that their values are left out."""
     if base.typed:
         return ()
-    known = {*base.schema.names, *output.removed_fields, op}
+    known = {*base.schema.names, *output.removed_fields, *cut}
     counted = [one for one in feed if not one.typed and not one.partial]
     files = {one.path: [name for name in one.schema.names if name not in known] for one in counted}
     names = list(dict.fromkeys(name for lost in files.values() for name in lost))
@@ -183,7 +183,8 @@ def check_names(
         _check_op(fields.op, feed[-1])
     newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
     named = [("id.field.ordinals", name) for name in fields.ids]
-    named += [("temporal.ordering.field.ordinal", path[0]) for path in fields.orders]
+    orders = fields.orders if feed or not fields.orders_beside else ()
+    named += [("temporal.ordering.field.ordinal", path[0]) for path in orders]
     named += [(_OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
@@ -276,7 +277,7 @@ def with_deletes_marked(
         version, source = feed[number], sources[feed[number].path]
         if version.partial or op not in version.schema.names:
             continue
-        lacks_fields = not known <= {*version.schema.names, op}
+        lacks_fields = not known <= {*version.schema.names, op, *fields.cut}
         if lacks_fields and _has_only_deletes(ops, source, op):
             feed[number] = replace(version, partial=True)
         elif not source.is_table:

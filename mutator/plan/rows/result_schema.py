@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from mutator.config.settings import OutputSpec, RowSpec
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import check_each, with_standard
+from mutator.errors.parts import setting
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -44,6 +47,11 @@ class SchemaRun:
     versions: tuple[SchemaVersion, ...]  # one for each file that has fields
 
     @property
+    def feed(self) -> set[str]:
+        """The paths of feed files."""
+        return {source.path for source in self.survey.feed}
+
+    @property
     def sources(self) -> Iterable[tuple[str, Source]]:
         """The side of each file, and the file."""
         return [("master", one) for one in self.survey.master] + [("feed", one) for one in self.survey.feed]
@@ -62,6 +70,7 @@ class ResultRows:
         return {
             "order_type": self.order_type,
             "order_fields": run.fields.orders,
+            "orders_beside": run.fields.orders_beside,
             "null_lowest": run.asked.order.null == "lowest",
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
@@ -94,12 +103,11 @@ def resolve_schema(
     """
 
     def check(version: SchemaVersion) -> None:
-        schemas.check_key(version, run.fields.needed(deletes=version.partial))
+        schemas.check_key(version, run.fields.needed(deletes=version.partial, feed=version.path in run.feed))
 
     check_each(check, run.versions)
-    cut = None if run.asked.ops.keep else run.fields.op
-    base = _without(run.base, cut)
-    others = [_without(version, cut) for version in run.versions if version is not run.base]
+    base = _without(run.base, run.fields.cut)
+    others = [_without(version, run.fields.cut) for version in run.versions if version is not run.base]
     defaults = {name: partial(parse_default, name, text) for name, text in run.output.defaults.items()}
     unused = notes_on_defaults(run.output.defaults, [base, *others])
     given = run.survey.output_schema is not None
@@ -130,12 +138,28 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     """
     check_key_types(schema, run.fields, run.base.path)
     partitioning = named_partitioning(schema, run.fields, run.base.path)
-    asked, survey = run.asked, run.survey
+    survey = run.survey
     if not survey.versioned:  # the files of a table keep all fields
         columns = run.output.columns_of_partitions
         partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output)
-    order_type = order_type_of(asked.order, schema, run.fields, run.base.path)
-    return ResultRows(schema, order_type, partitioning)
+    return ResultRows(schema, _order_type(run, schema), partitioning)
+
+
+def _order_type(run: SchemaRun, schema: Any) -> str:
+    """Return the type of order values: of the result's fields, or of the feed's where the result lacks them."""
+    order, fields = run.asked.order, run.fields
+    if not fields.orders_beside:
+        return order_type_of(order, schema, fields, run.base.path)
+    feed = [version for version in run.versions if version.path in run.feed]
+    found = {order_type_of(order, one.schema, fields, one.path): one.path for one in feed}
+    if len(found) > 1:
+        (one, path), (other, other_path), *_ = found.items()
+        name, why = ", ".join(map(".".join, fields.orders)), f"set {setting('temporal.ordering.field.type')}"
+        kinds = {"one": one, "path": path, "other_type": other, "other_path": other_path}
+        raise error("schema.type", field=name, why=why, **kinds)
+    known = run.survey.state
+    recorded = order.type if known is None else known.spec["order"].get("type", order.type)
+    return next(iter(found), recorded)
 
 
 def name_layouts(
@@ -165,7 +189,7 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVer
     return {"envelope": envelope if feed else envelope.of_records()}
 
 
-def _without(version: SchemaVersion, name: str | None) -> SchemaVersion:
-    if name is None or name not in version.schema.names:
+def _without(version: SchemaVersion, names: frozenset[str]) -> SchemaVersion:
+    if names.isdisjoint(version.schema.names):
         return version
-    return replace(version, schema=version.schema.remove(version.schema.get_field_index(name)))
+    return replace(version, schema=pa.schema([field for field in version.schema if field.name not in names]))

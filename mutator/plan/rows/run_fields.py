@@ -1,6 +1,6 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -35,17 +35,20 @@ class RunFields(NamedTuple):
     orders: tuple[tuple[str, ...], ...]  # a field, and the members within it
     op: str | None
     partitioning: Partitioning  # with names as sources
+    cut: frozenset[str] = frozenset()  # fields of the feed that are not part of the result
+    orders_beside: bool = False  # the result has no order values
 
     @property
     def sources(self) -> list[str]:
         """The names of the fields that the partition is derived from."""
         return list(dict.fromkeys(str(one.source) for one in self.partitioning.fields))
 
-    def needed(self, *, deletes: bool) -> list[str]:
+    def needed(self, *, deletes: bool, feed: bool = True) -> list[str]:
         """Return the names of the fields that a file must have. deletes: all its rows are deletes."""
         # Where an ID is unique in the whole table, the partition of a delete is that of its record.
         sources = () if deletes and self.partitioning.by_table else self.sources
-        return [*self.ids, *(path[0] for path in self.orders), *sources]
+        orders = () if self.orders_beside and not feed else (path[0] for path in self.orders)
+        return [*self.ids, *orders, *sources]
 
 
 def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
@@ -90,11 +93,24 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
+    orders = tuple(path_of(name(one, "temporal.ordering.field.ordinal"), known) for one in rows.order.fields)
+    op = None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal")
+    beside = not rows.order.keep
+    for path in orders if beside else ():
+        if len(path) > 1:
+            where, faults = (
+                setting("order.keep=false"),
+                f"field {path[0]} has more than the order value {'.'.join(path)}",
+            )
+            raise error("config", where=where, faults=f"{faults}; have it delivered as a field of its own")
+    cut = {op} if op is not None and not rows.ops.keep else set()
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in rows.key.ids),
-        tuple(path_of(name(one, "temporal.ordering.field.ordinal"), known) for one in rows.order.fields),
-        None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal"),
+        orders,
+        op,
         replace(partitioning, fields=levels),
+        frozenset(cut | {path[0] for path in orders if beside}),
+        beside,
     )
 
 
@@ -106,11 +122,13 @@ def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVe
     orders = [path[0] for path in fields.orders]
     given = dict(zip([*rows.key.ids, *rows.order.fields], [*fields.ids, *orders], strict=True))
     meant = [(one, name) for one, name in given.items() if isinstance(one, int)]
-    for _, same in groupby(sorted(versions, key=_names_as_set(fields.op)), key=_names_as_set(fields.op)):
+    cut = {fields.op, *fields.cut}
+    meant = [(one, name) for one, name in meant if name not in cut]
+    for _, same in groupby(sorted(versions, key=_names_as_set(cut)), key=_names_as_set(cut)):
         first, *others = same
-        before = _without(first.schema.names, fields.op)
+        before = _without(first.schema.names, cut)
         for version in others:
-            names = _without(version.schema.names, fields.op)
+            names = _without(version.schema.names, cut)
             for ordinal, name in meant:
                 if name in names and names.index(name) != before.index(name):
                     raise error(
@@ -122,22 +140,22 @@ def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVe
                     )
 
 
-def _names_as_set(op: str | None) -> Callable[[SchemaVersion], tuple[str, ...]]:
-    return lambda version: tuple(sorted(_without(version.schema.names, op)))
+def _names_as_set(cut: Collection[str | None]) -> Callable[[SchemaVersion], tuple[str, ...]]:
+    return lambda version: tuple(sorted(_without(version.schema.names, cut)))
 
 
-def _without(names: Sequence[str], op: str | None) -> list[str]:
-    return [name for name in names if name != op]
+def _without(names: Sequence[str], cut: Collection[str | None]) -> list[str]:
+    return [name for name in names if name not in cut]
 
 
 def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFields) -> SchemaVersion:
-    """Return a master's version with the feed's field names, if it has none and lacks only the op code."""
+    """Return a master's version with the feed's field names, if it has none and lacks only op code and order."""
     numbers = [str(number) for number in range(len(version.schema))]
-    if version.typed or version.schema.names != numbers or fields.op is None:
+    if version.typed or version.schema.names != numbers:
         return version
-    if len(base.schema) != len(numbers) + 1:
+    names = _without(base.schema.names, {fields.op, *fields.cut})
+    if not len(names) == len(numbers) < len(base.schema):
         return version
-    names = [name for name in base.schema.names if name != fields.op]
     return replace(
         version, schema=pa.schema([one.with_name(name) for one, name in zip(version.schema, names, strict=True)])
     )
@@ -237,6 +255,7 @@ def order_spec(order: OrderSpec, fields: RunFields, order_type: str) -> dict[str
     if not fields.orders:
         return order_by_name(order)
     found = {**record_fields("field", [".".join(path) for path in fields.orders]), "type": order_type}
+    found |= {"beside": True} if fields.orders_beside else {}
     return found | ({"null": "lowest"} if order.null == "lowest" else {})
 
 

@@ -63,7 +63,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     file_format = _output_format(rows, output, survey)
     # Else types must be Arrow's own.
     stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
-    stays_encoded = stays_encoded and not unwraps(rows.ops)
+    stays_encoded = stays_encoded and rows.order.keep and not unwraps(rows.ops)
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
     _check_directories(master, feed)
@@ -104,16 +104,16 @@ def _warnings_on_fields(
 
     in_path: the fields in the paths of the result.
     """
-    output, survey, base, op = run.output, run.survey, run.base, run.fields.op
+    output, survey, base, cut = run.output, run.survey, run.base, {run.fields.op, *run.fields.cut}
     source = next((source for source in survey.feed if source.path == base.path), None)
     if survey.output_schema is not None or source is None:
         return ()
-    left_out = left_out_fields(output, base, feed, op)
+    left_out = left_out_fields(output, base, feed, cut)
     if not master:
         return left_out
     own = master if survey.state is not None else master[::-1]
     unplaced = {*in_path, *(name for one in survey.master for name, _ in one.in_path)}
-    return (*changed_fields(output, base, own, op, unplaced, is_table=source.is_table), *left_out)
+    return (*changed_fields(output, base, own, cut, unplaced, is_table=source.is_table), *left_out)
 
 
 def _notes_on_ids(rows: RowSpec, survey: Survey) -> tuple[str, ...]:
@@ -254,10 +254,10 @@ def stored_schema_row_plan(known: State) -> RowPlan:
     spec = dict(known.spec)
     file_schema = FILE_FORMATS[spec["format"]].stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
-    order_type, names = order.get("type", "sequence"), file_schema.schema.names
+    order_type, names, beside = order.get("type", "sequence"), file_schema.schema.names, order.get("beside", False)
     rules: dict[str, Any] = {
         "order_type": order_type,
-        "order_fields": tuple(path_of(name, names) for name in recorded_fields(order)),
+        "order_fields": () if beside else tuple(path_of(name, names) for name in recorded_fields(order)),
         "null_lowest": order.get("null") == "lowest",
         "feed": False,
         "partition": stored_fields(spec),
@@ -267,7 +267,9 @@ def stored_schema_row_plan(known: State) -> RowPlan:
         from mutator.plan.rows.avro_rows import stored_avro_layout
 
         avro = stored_avro_layout(file_schema.native, ids, rules)
-        return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type)
+        return RowPlan(
+            "avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type, orders_beside=beside
+        )
     schema = file_schema.schema
     columns = ColumnLayout(
         format=spec["format"],
@@ -277,4 +279,6 @@ def stored_schema_row_plan(known: State) -> RowPlan:
         dialect=stored_dialect(spec),
         **rules,
     )
-    return RowPlan("columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type)
+    return RowPlan(
+        "columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type, orders_beside=beside
+    )

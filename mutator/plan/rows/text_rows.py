@@ -346,6 +346,7 @@ def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
         if isinstance(field, str)
     ]
     given = {
+        "order.keep=false": not rows.order.keep,
         "null.order": rows.order.null != "reject",
         "output.schema": output.schema,
         "output.codec": output.codec,
