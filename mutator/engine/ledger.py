@@ -184,5 +184,5 @@ class _Filters:
             if one.side == "feed" and (index, 0) in splits:
                 text = checksum_of(self._plan, index, splits)
                 parts = self._parts.get(index, [])
-                files.append(FileFilter(one.source.name, one.source.bytes, text, rejected[index], parts))
+                files.append(FileFilter(one.source.merged_as, one.source.bytes, text, rejected[index], parts))
         self._writer.close(files, self._target.settings)

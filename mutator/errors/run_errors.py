@@ -99,10 +99,8 @@ RUNS: dict[int, dict[str, str]] = {
             "lost here; merge into it with mutator run, or write it with {partition.columns=file} first"
         ),
         "partition.directories": (
-            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Only a master of Parquet, ORC "
-            "or Avro may have partition fields in the names of directories alone, as Hive and Spark write it, and "
-            "{partitioned.by} must name them; write another one anew with these fields in its rows, or correct "
-            "{partitioned.by}"
+            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Name the fields of its "
+            "directories in {partitioned.by}, in this order, as Hive and Spark write them; or write its files anew"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
@@ -129,11 +127,6 @@ RUNS: dict[int, dict[str, str]] = {
         "schema.lost": (
             "{path}: lacks {fields} of {the master}, and the fields of the newest feed file are those of the result, "
             "so all records would lose them; {cure}"
-        ),
-        "schema.directory": (
-            "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables. Only the "
-            "files of a master of Parquet, ORC or Avro may lack it, if {partitioned.by} names it: write other files "
-            "with the field"
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other_type} in {other_path}: {why}; convert the field in one of "

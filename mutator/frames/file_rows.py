@@ -12,7 +12,7 @@ from mutator.errors import error
 from mutator.formats.content import NotReadable, Window, unreadable
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.formats.files.path_fields import path_column
+from mutator.formats.files.path_fields import path_column, without
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags
@@ -43,7 +43,7 @@ def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
     content = FileContent(file_range.path, file_range.bytes, file_range.window, checksum=file_range.checksum)
     names = [one.name for one in schema if one.name not in values and file_range.schema.get_field_index(one.name) >= 0]
     try:
-        for found in file_format.read(content, file_range.schema, names, file_range.dialect):
+        for found in file_format.read(content, without(file_range.schema, values), names, file_range.dialect):
             if found.rejects:
                 reject = found.rejects[0]
                 raise NotReadable(f"{file_format.position(reject.offset, reject.line)}: {reject.reason}")

@@ -248,7 +248,7 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
             why = f"its checksum is {text} and should be {source.checksum}"
             raise _with_cure(plan, error("manifest.damage", path=source.path, why=why))
         if one.side == "feed" and not source.is_table:
-            feed.append((source.name, source.bytes, text))
+            feed.append((source.merged_as, source.bytes, text))
     return tuple(feed)
 
 

@@ -10,6 +10,7 @@ Bytes that are not UTF-8, which Hive cannot have, are escaped as well, so every 
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 # FileUtils.escapePathName of Hive, NUL, and bytes that are not characters.
@@ -42,6 +43,25 @@ def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
             raise ValueError(f"{part} is not a partition")
         found.append((_unescaped(name), None if value in (DEFAULT, "") else _unescaped(value)))
     return tuple(found)
+
+
+def directory_above(path: str) -> str:
+    """Return the partition directories right above a file, not those further up, in which the whole dataset may be.
+
+    >>> directory_above("/env=prod/data/shop=1/day=2/a.parquet")
+    'shop=1/day=2'
+    """
+    return "/".join([*takewhile(lambda part: "=" in part[1:], reversed(path.split("/")[:-1]))][::-1])
+
+
+def values_above(path: str) -> tuple[tuple[str, str | None], ...]:
+    """Return the fields and values of the partition directories right above a file.
+
+    >>> values_above("/data/shop=1/day=2/a.parquet"), values_above("/data/a.parquet")
+    ((('shop', '1'), ('day', '2')), ())
+    """
+    directory = directory_above(path)
+    return values_of(directory) if directory else ()
 
 
 def lacks_value(directory: str) -> bool:

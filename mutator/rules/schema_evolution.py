@@ -7,11 +7,9 @@ elements of lists and maps follow the same rules, but none is left out. Nothing 
 """
 
 import base64
-import posixpath
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -138,23 +136,9 @@ def check_key(version: SchemaVersion, names: Sequence[str]) -> None:
     """
     for name in names:
         if version.schema.get_field_index(name) < 0:
-            if in_directory(name, version.path):
-                raise error("schema.directory", path=version.path, field=name)
             near = nearest(name, version.schema.names)
             what = f"; did you mean {near}?" if near else f" (it has {', '.join(version.schema.names)})"
             raise error("schema.field", path=version.path, field=name, what=f"is missing{what}")
-
-
-def in_directory(name: str, path: str) -> bool:
-    """Return whether a file is in a directory that has the value of a field in its name, as in Hive tables.
-
-    Only the partition directories right above the file count, not those further up, in which the whole dataset is.
-
-    >>> in_directory("shop", "/data/shop=1/day=2/a.parquet"), in_directory("shop", "/shop=1/data/day=2/a.parquet")
-    (True, False)
-    """
-    above = reversed(posixpath.dirname(path).split("/"))
-    return any(directory.startswith(f"{name}=") for directory in takewhile(lambda part: "=" in part, above))
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:

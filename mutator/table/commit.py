@@ -32,7 +32,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import deferred_signals
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
-from mutator.rules.file_names import new_run_id, run_of
+from mutator.rules.file_names import base_name, new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.storage.local import LocalStorage
 from mutator.table.kept_apart import kept_apart
@@ -123,7 +123,7 @@ def changes_plan(rows: RowSpec, winners: Sequence[Commit]) -> bool:
     """
     names = [file.name for one in winners for file in one.feed]
     by_name = bool(names) and rows.ops.field is None
-    has_sequences = any(number is not None for number in map(rows.order.sequence_of, names))
+    has_sequences = any(rows.order.sequence_of(base_name(name)) is not None for name in names)
     return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 

@@ -19,7 +19,7 @@ from mutator.dataset import manifest
 from mutator.dataset.partition_index import form_of
 from mutator.dataset.side_columns import read_tombstones
 from mutator.formats.content import Window
-from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.formats.values.convert import converted
@@ -91,16 +91,14 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
     for part in known.files:
         stored = form_of(known.spec, part.form)
         data, file_format = (output / part.path).read_bytes(), stored["format"]
-        if file_format in ("text", "escaped"):
-            found = FILE_FORMATS[file_format].read(
-                InMemory(data, Window("exact lf")), schema, schema.names, Dialect(b",")
-            )
-        elif file_format == "csv":
-            found = read_whole(file_format, data)
+        if file_format == "text":
+            found = FILE_FORMATS["text"].read(InMemory(data, Window("exact lf")), schema, schema.names, Dialect(b","))
         else:
             in_path = tuple((name, part.partition[name]) for name in stored.get("in path", ()))
-            own = FILE_FORMATS[file_format].stored(stored).schema
-            found = read_rows(file_format, InMemory(data, Window(in_path=in_path)), own, own.names, Dialect())
+            own = FILE_FORMATS[file_format].stored(stored)
+            window = Window("exact lf", header_end=own.header_end, in_path=in_path)
+            dialect, fields = stored_dialect(stored), own.schema
+            found = read_rows(file_format, InMemory(data, window), fields, fields.names, dialect)
         for one in found:
             columns = [
                 comparable(converted(one.batch.column(place), field.type, typed=not one.as_text)[0]).to_pylist()

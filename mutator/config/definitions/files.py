@@ -155,9 +155,9 @@ class OutputSpec:
         "partition.columns",
         one_of("path", "file"),
         None,
-        "where Parquet, ORC and Avro have a partition field: in the `path` alone, as Hive does, or in the "
-        "`file`, too ([partitioned masters](partitions.md#fields-in-the-path))",
-        unset="the master's, else `path`",
+        "where files have a partition field: in the `path` alone, as Hive does, or in the `file`, too; delimited text "
+        "always has it ([partitioned masters](partitions.md#fields-in-the-path))",
+        unset="the master's, else `path`; of CSV and escaped text `file`",
     )
     symlink_manifest: bool = defined(
         WORKFLOW,

@@ -4,6 +4,7 @@
 are those of ``scalar_text.exact_text``, so each comes back exactly. NULL and the empty text have one name in a path.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,16 +38,18 @@ def read_rows(
         read = partial(_unwrapped, read, content.window.wrapped)
     own = [name for name in names if name not in values]
     if len(own) == len(names):
-        yield from read(content, schema, names, dialect)
+        yield from read(content, without(schema, values), names, dialect)
         return
     stored = own or [name for name in schema.names if name not in values][:1]
-    for found in read(content, schema, stored, dialect):
+    for found in read(content, without(schema, values), stored, dialect):
         count, batch = found.batch.num_rows, found.batch
-        columns = [
-            path_column(name, values[name], schema.field(name).type, count) if name in values else batch.column(name)
-            for name in names
-        ]
         fields = [schema.field(name) if name in values else batch.schema.field(name) for name in names]
+        if found.as_text:
+            fields = [one.with_type(pa.large_binary()) for one in fields]
+        columns = [
+            path_column(one.name, values[one.name], one.type, count) if one.name in values else batch.column(one.name)
+            for one in fields
+        ]
         yield replace(found, batch=pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
 
 
@@ -83,6 +86,31 @@ def path_column(name: str, value: str | None, data_type: Any, count: int) -> Any
     if bad.any():
         raise NotReadable(f"its directory has the value {value!r} of field {name}, which {why}")
     return pa.repeat(found[0], count) if count else pa.array([], data_type)
+
+
+# As Spark infers types, where the text of each value is that in the path. Hive's are in its metastore.
+_INFERRED = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("us"))
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}")
+
+
+def inferred_type(values: Sequence[str | None]) -> Any:
+    """Return the pa.DataType of a field by its values in paths: a number, a date, a time or text.
+
+    Text that would be written otherwise stays text, so that partitions keep their names: 007 is no number.
+
+    >>> [str(inferred_type(values)) for values in (["7", None], ["07", "8"], ["2026-01-31"], ["1.5"], ["EU"])]
+    ['int32', 'string', 'date32[day]', 'double', 'string']
+    """
+    texts = [text for text in values if text is not None]
+    if not texts or not all(text[-1:].isdigit() for text in texts):  # NaN is a name, too
+        return pa.string()
+    column = pa.array([text.encode("utf-8", "surrogateescape") for text in texts], pa.large_binary())
+    for data_type in _INFERRED:
+        found, bad, _ = converted(column, data_type, typed=False)
+        is_time = pa.types.is_timestamp(data_type) and all(map(_TIME.match, texts))
+        if not bad.any() and (is_time or exact_text(found).equals(column)):
+            return data_type
+    return pa.string()
 
 
 def without(schema: Any, in_path: Collection[str]) -> Any:

@@ -15,7 +15,8 @@ from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
-from mutator.rules.file_names import first_few
+from mutator.rules.file_names import base_name, first_few
+from mutator.rules.partition_paths import values_above
 from mutator.storage import Entry, absolute
 
 _CHUNK = 64 << 20
@@ -34,7 +35,7 @@ class GivenFiles:
         why: it is not where it was; None: it was not looked for elsewhere.
         """
         for entry in self.entries:
-            if entry.name == part.name and entry.bytes == part.bytes:
+            if _is_named(entry, part) and entry.bytes == part.bytes:
                 try:
                     if checksum.difference(entry.path, part.checksum) is None:
                         return entry.path, None
@@ -44,10 +45,15 @@ class GivenFiles:
 
     def not_merged(self, merged: Iterable[FeedFile]) -> list[str]:
         """Return a note on the files that differ from all merged ones in name or size."""
-        known = {(part.name, part.bytes) for part in merged}
+        known = {(base_name(part.name), part.bytes) for part in merged}
         others = [entry.name for entry in self.entries if (entry.name, entry.bytes) not in known]
         why = "not recorded as merged; mutator diff --feed shows what a run would change"
         return [f"{first_few(others)}: {why}"] if others else []
+
+
+def _is_named(entry: Entry, part: FeedFile) -> bool:
+    """Return whether a file has the name of a merged one, and the fields of its path, however these are escaped."""
+    return entry.name == base_name(part.name) and {*values_above(part.name)} <= {*values_above(entry.path)}
 
 
 def files_at(feed: Sequence[str], inputs: InputSpec) -> GivenFiles:

@@ -139,12 +139,12 @@ def split_consumed(
     """
     if known is None or operation.full or operation.overwrites or inputs.consumed_files == "merge":
         return tuple(found), (), ()
-    names, before = {source.name for source in found}, dict[str, list[FeedFile]]()
+    names, before = {source.merged_as for source in found}, dict[str, list[FeedFile]]()
     for part in [part for part in known.feed if part.name in names]:
         before.setdefault(part.name, []).append(part)
     fresh, consumed, notes = [], [], []
     for source in found:
-        same_name = [] if source.is_table else before.get(source.name, [])
+        same_name = [] if source.is_table else before.get(source.merged_as, [])
         same_size = [part for part in same_name if part.bytes == source.bytes]
         if any(checksum.difference(source.path, part.checksum) is None for part in same_size):
             consumed.append(source)
@@ -152,7 +152,7 @@ def split_consumed(
         fresh.append(source)
         if same_name:
             _check_reuse(order, inputs, source, same_name[-1])
-            notes.append(f"{source.name} was merged before with other content; it is merged as a new file")
+            notes.append(f"{source.merged_as} was merged before with other content; it is merged as a new file")
     return tuple(fresh), tuple(consumed), tuple(notes)
 
 
@@ -173,7 +173,7 @@ def sequence_notes(
 
     Raises DataError where the configuration forbids them.
     """
-    merged = [part.name for part in (known.feed if known else ())]
+    merged = [file_names.base_name(part.name) for part in (known.feed if known else ())]
     before = [number for number in map(order.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []

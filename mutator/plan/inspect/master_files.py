@@ -64,7 +64,8 @@ def unmanaged_sources(
     # Prefix and pattern are of the names of feed files alone.
     rows = replace(rows, ops=replace(rows.ops, delete_prefix=None, delete_pattern=None))
     found = (
-        probe_file(_in_own_encoding(rows, part), storage, part, inputs.master_format, named=named) for part in entries
+        probe_file(_in_own_encoding(rows, part), storage, part, inputs.master_format, named=named, of_master=True)
+        for part in entries
     )
     return tuple(map(_as_written, with_few_heads(found))), hidden
 

@@ -1,57 +1,113 @@
-"""Files with fields in the names of their directories alone, as Hive and Spark write them: Parquet, ORC and Avro.
+"""Files with fields in the names of their directories alone, as Hive, Spark, pandas, Polars and DuckDB write them.
 
-Such a field of a master has the type that ``output.schema`` or else the feed has; a feed of text has text. Those of a
-feed file are not read: a file is known again by its name and bytes, which would not identify its rows.
+A field in a path is read where a run knows its name: from its settings, or from other files. It has the type of
+``output.schema``, of the manifest, or of the files that have it; a feed of text has text. Otherwise its values on both
+sides decide.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from mutator.config.settings import KeySpec
+from mutator.config.settings import RowSpec
 from mutator.dataset.partition_index import IN_PATH
 from mutator.dataset.state import State
 from mutator.errors import error
-from mutator.errors.parts import setting
+from mutator.errors.display import counted
+from mutator.errors.parts import place, setting
 from mutator.formats.content import NotReadable, PathValues
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.formats.files.path_fields import path_column
+from mutator.formats.files.path_fields import inferred_type, path_column
+from mutator.plan.inspect.delete_files import is_delete_source, may_have_ids_alone
 from mutator.plan.inspect.source import Source
-from mutator.rules.known_formats import FORMATS
-from mutator.rules.partition_paths import values_of
+from mutator.rules.partition_paths import values_above
 from mutator.rules.schema_evolution import widened
 
 
-def with_path_fields(
-    key: KeySpec, known: State | None, master: Sequence[Source], feed: Sequence[Source], output: FileSchema | None
-) -> tuple[Source, ...]:
-    """Return the files of a master without a manifest, or of an adopted one, with the fields in their paths.
+class WithPathFields(NamedTuple):
+    """The files of both sides with the fields in their paths, and notes on the types that were inferred."""
 
-    known: the manifest of the adopted one. output: the schema that the user names. Only partition fields of the
-    configuration or of the manifest and fields of the feed are read from paths. Raises DataError for a value that its
-    type cannot have, and for a field without a type.
+    master: tuple[Source, ...]
+    feed: list[Source]
+    notes: tuple[str, ...] = ()
+
+
+def with_path_fields(
+    rows: RowSpec,
+    adopted: State | None,
+    compared: State | None,
+    schemas: Sequence[FileSchema],
+    master: Sequence[Source],
+    feed: Sequence[Source],
+) -> WithPathFields:
+    """Return the files with the fields in their paths; those of a managed master have them already.
+
+    adopted, compared: the manifests of an adopted master, and of a dataset as the feed, whose own types count there.
+    schemas: those that the user names and that a managed master has; the first counts. Raises DataError for a value
+    that its type cannot have, and for a file that lacks a field that others of its side have in their paths.
     """
-    wanted = {field.name for field in key.partitions if field.transform == "identity"}
-    wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
-    wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
-    types = _types(feed) | ({} if known is None else _stored_types(known))
-    types |= {} if output is None else {field.name: field.type for field in output.schema}
-    found = tuple(_with_fields(source, wanted, types) for source in master)
-    _check_values(found)
-    texts = [one.file_schema.schema for one in feed if one.file_schema and not one.format.stores_schema]
-    as_text = {name for schema in texts for name in schema.names}
-    untyped = {name: one.path for one in found for name, _ in one.in_path if name not in types.keys() | as_text}
-    for name, path in untyped.items() if feed else ():
-        what = f"field {name} has values in the names of directories alone, and no feed file has a type for them"
-        cure = (
-            f"set {setting('output.schema')} to an Avro schema with the field, or merge a feed file with values of it"
-        )
-        raise error("format", path=path, what=what, cure=cure)
-    return found
+    named = [one for one in _schemas((*master, *feed)) if one.named]
+    wanted = {name for one in (*named, *schemas) for name in one.schema.names} | {*rows.text.names}
+    wanted |= {one.source for one in rows.key.partitions if isinstance(one.source, str)}
+    wanted |= {one for one in (*rows.key.ids, rows.order.field, rows.ops.field) if isinstance(one, str)}
+    wanted |= {name for state in (adopted, compared) if state is not None for name in state.spec.get(IN_PATH, ())}
+    sides = {"master": [_found(one, wanted) for one in master], "feed": [_found(one, wanted) for one in feed]}
+    values = dict[str, list[str | None]]()
+    for name, text in dict.fromkeys(pair for side in sides.values() for _, pairs in side for pair in pairs):
+        values.setdefault(name, []).append(text)
+    if not values:
+        return WithPathFields(tuple(master), list(feed))
+    types = _types((*master, *feed)) | _stored_types(adopted)
+    types |= {field.name: field.type for one in reversed(schemas) if one.typed for field in one.schema}
+    texts = _schemas(one for one in feed if not one.format.stores_schema)
+    as_text = {name for one in texts for name in one.schema.names}
+    own = _stored_types(compared)
+    unknown = values.keys() - types.keys() - own.keys() - as_text
+    inferred = {name: inferred_type(found) for name, found in values.items() if name in unknown}
+    types |= inferred
+    made = {"master": [_with_fields(one, pairs, types) for one, pairs in sides["master"]]}
+    order: Sequence[str] = next((one.schema.names for one in (*schemas, *_schemas(made["master"]))), [])
+    made["feed"] = [_with_fields(one, pairs, types | own, order) for one, pairs in sides["feed"]]
+    for side, sources in made.items():
+        arrived = [one for one in sources if one.part is None]
+        _check_each(rows, side, arrived)
+        _check_values(arrived)
+    shown = ", ".join(f"{name} {data_type}" for name, data_type in inferred.items())
+    both = (*made["master"], *made["feed"])
+    typed = any(one.in_path and one.file_schema is not None and one.file_schema.typed for one in both)
+    note = f"types by the names of directories: {shown}; {setting('output.schema')} sets others"
+    return WithPathFields(tuple(made["master"]), made["feed"], (note,) if inferred and typed else ())
+
+
+def _schemas(sources: Iterable[Source]) -> list[FileSchema]:
+    return [one.file_schema for one in sources if one.file_schema is not None]
+
+
+def _found(source: Source, wanted: Set[str]) -> tuple[Source, PathValues]:
+    """Return a file, and the values of wanted fields that it has in its path alone."""
+    own = source.file_schema
+    if own is None or not own.named or source.part is not None or source.is_table:
+        return source, ()
+    return source, tuple(
+        pair for pair in values_above(source.path) if pair[0] in wanted and pair[0] not in own.schema.names
+    )
+
+
+def _check_each(rows: RowSpec, side: str, sources: Sequence[Source]) -> None:
+    """Raise DataError for a file that has a field neither in its rows nor in its path, where others have it there."""
+    having = {name: one for one in reversed(sources) for name, _ in one.in_path}
+    for one in sources:
+        own = one.file_schema
+        if own is None or not len(own.schema) or (side == "feed" and is_delete_source(rows.ops, one)):
+            continue
+        for name, other in having.items():
+            if name not in own.schema.names:
+                what = f"lacks field {name}, which {place(other.path)} has in the name of its directory"
+                cure = f"move it to a directory such as {name}=…, or have it delivered with the field"
+                raise error("format", path=one.path, what=what, cure=cure)
 
 
 def _check_values(sources: Sequence[Source]) -> None:
@@ -68,30 +124,35 @@ def _check_values(sources: Sequence[Source]) -> None:
             raise error("format", path=source.path, what=fault, cure=cure) from None
 
 
-def as_dataset(
-    known: State | None, master: Sequence[Source], feed: Sequence[Source], other: State | None
-) -> list[Source]:
-    """Return the files of a dataset that is compared with a master, with the fields in their paths.
+def check_text_paths(rows: RowSpec, sides: Iterable[tuple[Sequence[Source], int | None]]) -> None:
+    """Raise DataError for a file whose rows, known by position, lack fields that are in the names of its directories.
 
-    known, other: the manifests of the master and of the dataset.
+    sides: the files of each, and the number of fields of its rows, None for any.
     """
-    types = {} if known is None else _stored_types(known)
-    types |= {**_types(master), **({} if other is None else _stored_types(other))}
-    found = [_with_fields(source, types.keys(), types) for source in feed]
-    _check_values(found)
-    return found
+    highest = max((*rows.fields, *(one.source for one in rows.key.partitions if isinstance(one.source, int))))
+    for one, wanted in ((one, wanted) for sources, wanted in sides for one in sources):
+        names = [name for name, _ in values_above(one.path)]
+        if not names or one.width is None or one.part is not None or may_have_ids_alone(rows, one):
+            continue
+        if one.width <= highest or one.width < (wanted or 0) == one.width + len(names):
+            what = f"its first row has {counted(one.width, 'field')}, and the names of its directories have others"
+            cure = (
+                f"if rows lack {' and '.join(names)}, as in Hive, set {setting('field.names')} to the names of all "
+                f"fields, name fields in the other settings, and set {setting('output.format')} to csv or escaped; "
+                "else correct the ordinals"
+            )
+            raise error("format", path=one.path, what=what, cure=cure)
 
 
 def only_in_paths(sources: Sequence[Source]) -> list[str]:
-    """Return the fields that files with types have in the names of their directories alone."""
-    typed = [one for one in sources if one.format.stores_schema and one.file_schema is not None]
-    names = [
-        name
-        for one in typed
-        for name, _ in _values(one.path)
-        if one.file_schema is not None and name not in one.file_schema.schema.names and name not in dict(one.in_path)
-    ]
-    return list(dict.fromkeys(names))
+    """Return the fields that files with names for fields have in the names of their directories alone, and not read."""
+
+    def unread() -> Iterator[str]:
+        for one in sources:
+            if one.file_schema is not None and one.file_schema.named:
+                yield from (name for name, _ in values_above(one.path) if name not in one.file_schema.schema.names)
+
+    return list(dict.fromkeys(unread()))
 
 
 def _types(sources: Sequence[Source]) -> dict[str, Any]:
@@ -104,38 +165,28 @@ def _types(sources: Sequence[Source]) -> dict[str, Any]:
     return found
 
 
-def _stored_types(known: State) -> dict[str, Any]:
-    name = known.spec["format"]
-    if not FORMATS[name].stores_schema:
+def _stored_types(known: State | None) -> dict[str, Any]:
+    if known is None or known.spec["format"] == "text":
         return {}
-    return {field.name: field.type for field in FILE_FORMATS[name].stored(known.spec).schema}
+    return {field.name: field.type for field in FILE_FORMATS[known.spec["format"]].stored(known.spec).schema}
 
 
-def _with_fields(source: Source, wanted: Collection[str], types: Mapping[str, Any]) -> Source:
+def _with_fields(source: Source, values: PathValues, types: Mapping[str, Any], order: Sequence[str] = ()) -> Source:
+    """Return a file with the fields in its path: each where ``order`` has it, the others at the end."""
     own = source.file_schema
-    if own is None or not source.format.stores_schema:
+    if own is None or not values:
         return source
-    values = tuple(
-        (name, text) for name, text in _values(source.path) if name in wanted and name not in own.schema.names
-    )
-    if not values:
-        return source
-    fields = [pa.field(name, types.get(name, pa.string())) for name, _ in values]
-    return replace(source, in_path=values, file_schema=_extended(own, fields))
-
-
-def _values(path: str) -> PathValues:
-    """Return the values of the partition directories right above a file."""
-    above = [*takewhile(lambda part: "=" in part[1:], reversed(path.split("/")[:-1]))]
-    return values_of("/".join(reversed(above))) if above else ()
-
-
-def _extended(own: FileSchema, fields: Sequence[Any]) -> FileSchema:
-    """Return a schema with more fields, at its end."""
-    native = own.native
+    fields = [pa.field(name, types.get(name, pa.string()) if own.typed else pa.string()) for name, _ in values]
+    names, native = own.schema.names, own.native
+    for field in fields:
+        before = order[: order.index(field.name)] if field.name in order else names
+        names.insert(max((names.index(name) + 1 for name in before if name in names), default=0), field.name)
     if native is not None:
         from mutator.formats.files.avro_schema import avro_type
 
         more = [{"name": field.name, "type": avro_type(field)} for field in fields]
-        native = {**native, "fields": [*native["fields"], *more]}
-    return replace(own, schema=pa.schema([*own.schema, *fields]), native=native)
+        records = {field["name"]: field for field in (*native["fields"], *more)}
+        native = {**native, "fields": [records[name] for name in names]}
+    schema = pa.schema([*own.schema, *fields])
+    schema = pa.schema([schema.field(name) for name in names])
+    return replace(source, in_path=values, file_schema=replace(own, schema=schema, native=native))

@@ -35,6 +35,7 @@ from mutator.rules import file_names
 from mutator.rules.encodings import UTF8, transcoded
 from mutator.rules.header_lines import configured_names, header_names
 from mutator.rules.known_formats import BY_TITLE, FORMATS, format_of_suffix
+from mutator.rules.partition_paths import values_above
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
@@ -59,12 +60,13 @@ def probe_file(
     *,
     named: bool,
     field_names: tuple[str, ...] = (),
+    of_master: bool = False,
 ) -> Source:
     """Probe a file's first bytes and its schema or first row.
 
     wanted: the file format that the user set. named: whether fields have names in this run, so that .csv means CSV;
     otherwise such a file is delimited text. field_names: those of the master's fields where it is escaped text, so that
-    delimited text is escaped, too. Raises DataError.
+    delimited text is escaped, too. of_master: its rows may lack an op code. Raises DataError.
     """
     compression, container, head = _content(storage, entry, wanted)
     file_format = wanted or container or format_of_name(entry.name, named)
@@ -89,9 +91,9 @@ def probe_file(
     elif other is not None:
         raise error("markup", path=source.path, content=other)
     if file_format == "text":
-        return _probe_text(rows, storage, source)
+        return _probe_text(rows, storage, source, of_master)
     is_packed = wanted is not None and compression is not None and not is_delimited
-    return _probe_schema(rows, storage, source, field_names, b"" if is_packed else head)
+    return _probe_schema(rows, storage, source, field_names, b"" if is_packed else head, of_master)
 
 
 def format_of_name(name: str, named: bool) -> str | None:
@@ -150,7 +152,7 @@ def _first_block(storage: Storage, source: Source) -> bytes:
         return next((block for block in content if block), b"")
 
 
-def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
+def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool) -> Source:
     """Probe delimited text: its encoding, line ends, headers and first row."""
     try:
         with closing(_blocks(storage, source)) as content:
@@ -177,7 +179,7 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
         return source
     fields = split(row)
     source = replace(source, width=len(fields))
-    names = _names_by_position(rows, source, names)
+    names = _names_by_position(rows, source, names, of_master)
     if rows.text.header_check and not rows.text.header_lines and names:
         _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
@@ -224,7 +226,7 @@ def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
 
 
 def _probe_schema(
-    rows: RowSpec, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
+    rows: RowSpec, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes, of_master: bool
 ) -> Source:
     """Probe a file whose fields have names. first: bytes at the beginning of its uncompressed content, if known."""
     file_format, delimited = source.file_format, source.format.delimited
@@ -272,7 +274,9 @@ def _probe_schema(
     _check_names(source, file_schema)
     names = rows.text.names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
-        file_schema = replace(file_schema, schema=_named(rows, source, file_schema.schema, names), named=True)
+        file_schema = replace(
+            file_schema, schema=_named(rows, source, file_schema.schema, names, of_master), named=True
+        )
     header_line = head[: file_schema.header_end].removeprefix(lines.UTF8_BOM).strip(b"\r\n")
     has_others = rows.text.header_check and not file_names.is_data_file(source.name)  # a run writes one header a file
     return replace(
@@ -321,12 +325,12 @@ def _check_delimited(rows: RowSpec, source: Source) -> None:
         raise error("format", path=source.path, what=what, cure="set it to 1 or 0")
 
 
-def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, ...]) -> Any:
+def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, ...], of_master: bool) -> Any:
     """Return the schema (a pa.Schema) of a file without a header, its fields named by position.
 
     Raises DataError for another width.
     """
-    names = _names_by_position(rows, replace(source, width=len(schema)), field_names)
+    names = _names_by_position(rows, replace(source, width=len(schema)), field_names, of_master)
     if len(schema) != len(names):
         what = f"its first row has {counted(len(schema), 'field')}"
         if rows.text.names:
@@ -342,16 +346,20 @@ def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, .
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
-def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ...]) -> tuple[str, ...]:
+def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ...], of_master: bool) -> tuple[str, ...]:
     """Return the names of the fields of a file without a header.
 
-    A delete file may have the ID fields alone, and a row of the master may lack the op code.
+    A delete file may have the ID fields alone, a row of the master may lack the op code, and one in a partition
+    directory the fields that are in its name.
     """
     if has_ids_alone(rows, source, len(field_names)):
         return id_names(rows.key, field_names)
-    if rows.ops.field is not None and source.width == len(field_names) - 1:
-        return tuple(name for position, name in enumerate(field_names) if rows.ops.field not in (position, name))
-    return field_names
+    above = {name for name, _ in values_above(source.path)}
+    in_path = {name for name in field_names if name in above}
+    op = {one for position, one in enumerate(field_names) if rows.ops.field in (position, one)}
+    fewer = (op, in_path, op | in_path) if of_master else (in_path, op)
+    found = (tuple(name for name in field_names if name not in lacking) for lacking in fewer)
+    return next((names for names in found if len(names) == source.width), field_names)
 
 
 def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:

@@ -1,5 +1,6 @@
 """Source: one input file, as the survey or a manifest describes it."""
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.encodings import UTF8
 from mutator.rules.known_formats import FORMATS, Format
+from mutator.rules.partition_paths import directory_of
 
 _Bytes = bytes  # in ``Source``, ``bytes`` is a size
 
@@ -55,6 +57,12 @@ class Source:
     def precedence_name(self) -> _Bytes:
         """The base name that decides between rows; that of a table in memory is lower than every file's."""
         return b"" if self.is_table else self.name.encode("utf-8", "surrogateescape")
+
+    @property
+    def merged_as(self) -> str:
+        """The name by which manifests know a feed file, with the fields in its path: others may have equal bytes."""
+        names, values = zip(*self.in_path, strict=True) if self.in_path else ((), ())
+        return posixpath.join(directory_of(names, values), self.name)
 
     @property
     def shown_path(self) -> str:

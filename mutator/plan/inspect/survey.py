@@ -34,7 +34,7 @@ from mutator.plan.inspect.managed import (
     partitioned_master,
 )
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
-from mutator.plan.inspect.path_names import as_dataset, with_path_fields
+from mutator.plan.inspect.path_names import with_path_fields
 from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
@@ -77,7 +77,7 @@ class Survey:
     def other_names(self) -> Iterator[str]:
         """The names of the master's files, and of feed files that earlier runs have merged; they may be many."""
         yield from (source.name for source in self.master)
-        yield from (part.name for part in (() if self.state is None else self.state.feed))
+        yield from (file_names.base_name(part.name) for part in (() if self.state is None else self.state.feed))
 
     @property
     def had_schema(self) -> bool:
@@ -158,6 +158,11 @@ def survey_feed(
             of_master = _of_table(rows, master, tables)
             sources, _ = unmanaged_sources(of_master, own, storage_for(master), master, named=True)
             survey = replace(survey, master=sources)
+    adopted_as = _adopted(storage_for(master), master) if inputs.master_adopt else None
+    compared = None if dataset is None else dataset.state
+    given = [one for one in (wanted and wanted[1], survey.dataset_schema) if one is not None]
+    in_paths = with_path_fields(rows, adopted_as, compared, given, survey.master, found)
+    survey, found = replace(survey, master=in_paths.master), in_paths.feed
     schemas_of_master = (survey.dataset_schema, *(source.file_schema for source in survey.master))
     written = output.format or (None if known is None else known.spec["format"])
     found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found, written)
@@ -167,14 +172,7 @@ def survey_feed(
             schemas.insert(0, Source(wanted[0], "", 0, file_schema=wanted[1]))
         known_master, found = with_tables(tables, schemas, survey.master, found, rows.key.ids)
         survey = replace(survey, master=known_master)
-    if known is None:
-        adopted_as = _adopted(storage_for(master), master) if inputs.master_adopt else None
-        survey = replace(
-            survey, master=with_path_fields(rows.key, adopted_as, survey.master, found, wanted and wanted[1])
-        )
     keeps_names = survey.versioned or survey.partitioned is not None
-    if dataset is not None:
-        found = as_dataset(known, survey.master, found, dataset.state)
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted and wanted[1], keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
     if both.names:
@@ -198,6 +196,7 @@ def survey_feed(
         ignored=(*survey.ignored, *ignored),
         notes=(
             *notes,
+            *in_paths.notes,
             *both.notes,
             *of_types,
             *sequence_notes(rows.order, inputs, known, fresh, survey.master),

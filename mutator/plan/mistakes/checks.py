@@ -7,7 +7,7 @@ from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
 from mutator.plan.mistakes.op_codes import check_forgotten_op, check_op_codes
 from mutator.plan.mistakes.orders import order_warnings
-from mutator.plan.mistakes.roles import check_partition_directories, check_roles, role_warnings
+from mutator.plan.mistakes.roles import check_feed_directories, check_partition_directories, check_roles, role_warnings
 from mutator.plan.mistakes.samples import samples_of
 
 
@@ -20,6 +20,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_op_codes(config.rows.ops, samples)
     check_forgotten_op(config.rows.ops, config.operation, config.output, survey)
     check_partition_directories(config.rows.key, config.inputs, survey)
+    check_feed_directories(config.rows.key, survey)
     return (
         *role_warnings(config.rows.ops, survey),
         *order_warnings(config.rows.order, survey, samples),

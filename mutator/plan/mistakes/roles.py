@@ -7,22 +7,27 @@ from another field would move the records elsewhere, and the field would be NULL
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
 from mutator.config.settings import InputSpec, KeySpec, OpSpec, RowSpec
 from mutator.dataset import manifest
+from mutator.dataset.partition_index import stored_fields
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
-from mutator.errors.parts import MASTER, argument, place, setting
+from mutator.errors.parts import argument, place, quoted_value, setting
+from mutator.formats.content import NotReadable
+from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.first_rows import FILES, first_batch
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.rules import file_names
-from mutator.rules.partition_paths import values_of
+from mutator.rules.partition_paths import values_above, values_of
 from mutator.rules.partition_transforms import partition_rows
+from mutator.rules.typed_values import canonical
 from mutator.storage import storage_for
 
 _OF_MASTERS = frozenset(("master", "base", "snapshot", "full"))
@@ -113,7 +118,7 @@ def _has_op_alone(rows: RowSpec, survey: Survey) -> bool:
     """Return whether the rows of the master have one more field than those of the feed, the op code."""
     op, names = rows.ops.field, rows.text.names
     feed = [source for source in survey.feed if source.width is not None]
-    if all(one.file_format == "text" for one in (*survey.master, *feed)):
+    if all(one.file_format == "text" and not one.in_path for one in (*survey.master, *feed)):
         master_widths, feed_widths = _widths(survey.master), _widths(feed)
         return len(master_widths) == len(feed_widths) == 1 and min(master_widths) == min(feed_widths) + 1
     name = names[op] if isinstance(op, int) and op < len(names) else op
@@ -141,24 +146,12 @@ def check_partition_directories(key: KeySpec, inputs: InputSpec, survey: Survey)
     fields = key.partitions
     if not fields or survey.state is not None:
         return
-    in_feed = {
-        name
-        for source in survey.feed
-        if source.file_schema is not None and source.file_schema.named
-        for name in source.file_schema.schema.names
-    }
     for source in survey.master[:FILES]:
         directory = _directory(survey, source)
         schema = None if source.file_schema is None else source.file_schema
         if directory is None or schema is None or not schema.named:
             continue
         values = values_of(directory)
-        for name, _ in values:
-            if name not in schema.schema.names and name in in_feed:
-                what = (
-                    f"the rows of {MASTER} lack field {name}, which is in the names of its directories alone, and the"
-                )
-                raise _partition_error(key, survey, directory, f"{what} feed has it")
         if inputs.master_adopt:  # to partition it anew, for example
             continue
         if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:
@@ -177,6 +170,43 @@ def check_partition_directories(key: KeySpec, inputs: InputSpec, survey: Survey)
         for code in found.codes.tolist():
             if code >= 0 and _plain(values_of(found.names[code])) != _plain([values[place] for place in compared]):
                 raise _partition_error(key, survey, directory, f"it has a row of {found.names[code]}")
+
+
+def check_feed_directories(key: KeySpec, survey: Survey) -> None:
+    """Raise DataError for a feed file in a directory that has another value of a field than its first rows have.
+
+    Times are not compared, because programs write them in their own zones.
+    """
+    fields = key.partitions if survey.state is None else (*key.partitions, *stored_fields(survey.state.spec))
+    derived = {one.name for one in fields if one.transform != "identity" or one.source != one.name}
+    for source in survey.feed[:FILES]:
+        if source.file_schema is None or not source.file_schema.named:
+            continue
+        own, beside = source.file_schema.schema, derived | dict(source.in_path).keys()
+        values = {name: text for name, text in values_above(source.path) if name in own.names and name not in beside}
+        values = {name: text for name, text in values.items() if not pa.types.is_timestamp(own.field(name).type)}
+        batch = first_batch(source, [*values]) if values else None
+        if batch is None:
+            continue
+        for name, text in values.items():
+            column = batch.column(name)
+            with suppress(NotReadable):  # a directory that is named as the field, and has something else
+                expected = _same(canonical(path_column(name, text, column.type, 1)).to_pylist()[0])
+                other = next((one for one in canonical(column).to_pylist() if _same(one) != expected), expected)
+                if _same(other) != expected:
+                    raise _in_other_directory(source, name, text, other)
+
+
+def _same(value: bytes | None) -> bytes:
+    """Return a value as directories and CSV have it: 01 is 1, and NULL is empty."""
+    return (value or b"").lstrip(b"0") or (value or b"")[:1]
+
+
+def _in_other_directory(source: Source, name: str, text: str | None, value: bytes | None) -> MutatorError:
+    own, other = (quoted_value(one) if one else "NULL" for one in (value, (text or "").encode()))
+    what = f"has a row whose field {name} is {own}, in a directory that says {other}"
+    cure = f"correct the rows or the directory; or, if the directory means something else, rename it (other_{name}=…)"
+    return error("format", path=source.path, what=what, cure=cure)
 
 
 def _plain(values: Sequence[tuple[str, str | None]]) -> list[str | None]:

@@ -51,18 +51,24 @@ def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known
 
 
 def with_fields_in_path(
-    one: Partitioning, names: Sequence[str], columns: str | None, known: State | None, output: str
+    one: Partitioning,
+    names: Sequence[str],
+    columns: str | None,
+    known: State | None,
+    output: str,
+    *,
+    arrived: bool = False,
 ) -> Partitioning:
     """Return a partitioning with the fields that files of a format have in the names of their directories alone.
 
-    names: of all fields. columns: as configured. known: the manifest of the dataset so far. A directory with another
-    name than the field, or with a value that is derived from it, does not replace the field. A file needs a field, so
-    unless it is configured otherwise, all fields stay there where all are partition fields. Raises ConfigError.
+    names: of all fields. columns: as configured. known: the manifest of the dataset so far. arrived: files of a first
+    master, or of a feed without one, have fields there. A directory with another name than the field, or with a value
+    that is derived from it, does not replace the field. A file needs a field, so unless it is configured otherwise, all
+    fields stay there where all are partition fields. Raises ConfigError.
     """
-    typed = _typed_forms(known.spec) if known is not None and known.is_partitioned else []
-    if columns is None and typed:
-        columns = "path" if IN_PATH in typed[0] else "file"
-    if columns == "file" or not FORMATS[output].stores_schema:
+    forms = _forms_of_columns(known.spec, output) if known is not None and known.is_partitioned else []
+    by_default = IN_PATH in forms[0] if forms else arrived or FORMATS[output].stores_schema
+    if columns == "file" or (columns is None and not by_default) or output == "text":
         return one
     in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
     if in_path and set(names) <= set(in_path):
@@ -78,14 +84,17 @@ def fields_move(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
     Then all of its files change, so that other programs find the same fields in each.
     """
-    may_lack = FORMATS[spec["format"]].stores_schema
-    return may_lack and any(form.get(IN_PATH) != spec.get(IN_PATH) for form in _typed_forms(known))
+    may_lack = spec["format"] != "text"
+    return may_lack and any(form.get(IN_PATH) != spec.get(IN_PATH) for form in _forms_of_columns(known, spec["format"]))
 
 
-def _typed_forms(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the forms of a specification in which partition fields may be in the path alone, the present one first."""
+def _forms_of_columns(spec: Mapping[str, Any], output: str) -> list[dict[str, Any]]:
+    """Return the forms of a specification that say where the partition fields of a format are, the present one first.
+
+    Delimited files have them by default, so they say nothing of those with types.
+    """
     forms = (form_of(spec), *earlier_forms(spec).values())
-    return [form for form in forms if FORMATS[form["format"]].stores_schema]
+    return [one for one in forms if IN_PATH in one or one["format"] == output or FORMATS[one["format"]].stores_schema]
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:

@@ -36,7 +36,7 @@ from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.envelope import DELETE
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.header_lines import is_name
-from mutator.rules.schema_evolution import SchemaVersion, check_key, in_directory, nearest, widened
+from mutator.rules.schema_evolution import SchemaVersion, check_key, nearest, widened
 from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
 
@@ -196,7 +196,7 @@ def check_names(
         )
         for key, name in named
         for near in (nearest(name, known),)
-        if name not in known and not any(in_directory(name, version.path) for version in versions)
+        if name not in known
     )
 
 

@@ -141,7 +141,8 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     survey = run.survey
     if not survey.versioned:  # the files of a table keep all fields
         columns = run.output.columns_of_partitions
-        partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output)
+        arrived = any(source.in_path for source in survey.master or survey.feed)
+        partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output, arrived=arrived)
     return ResultRows(schema, _order_type(run, schema), partitioning)
 
 

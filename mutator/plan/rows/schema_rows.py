@@ -66,7 +66,6 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     stays_encoded = stays_encoded and rows.order.keep and not unwraps(rows.ops)
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
-    _check_directories(master, feed)
     newest = base_version(survey, master, feed, checked)
     fields = run_fields(rows, newest, survey)
     named = [with_feed_names(version, newest, fields) for version in master]
@@ -234,19 +233,6 @@ def _version(source: Source, partial_fields: bool, checked: Any) -> SchemaVersio
     return SchemaVersion(
         checked(file_schema.schema, source.path), source.path, file_schema.typed, partial_fields, file_schema.defaults
     )
-
-
-def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]) -> None:
-    """Raise DataError for a field of the master that a feed file has in the names of its directories alone.
-
-    The result would lose the field.
-    """
-    known = dict.fromkeys(name for version in master for name in version.schema.names)
-    for version in feed:
-        own = set(version.schema.names)
-        for name in known:
-            if not version.partial and name not in own and schemas.in_directory(name, version.path):
-                raise error("schema.directory", path=version.path, field=name)
 
 
 def stored_schema_row_plan(known: State) -> RowPlan:

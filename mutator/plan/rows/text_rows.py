@@ -24,6 +24,7 @@ from mutator.plan.inspect.delete_files import (
 )
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.headers import HEADER, header_to_record, other_number_of_names
+from mutator.plan.inspect.path_names import check_text_paths
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
@@ -256,6 +257,7 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     _check_settings(rows, output)
     known = survey.state
     feed_width, master_width, op_in_master = _decide_widths(rows, survey)
+    check_text_paths(rows, ((survey.master, master_width), (survey.feed, feed_width)))
     _check_names(rows, survey, feed_width)
     partitioning = partitioning_of(rows.key.partitions, rows.key.scope, known)
     feed, master, written = _layouts(rows, partitioning, feed_width, master_width, op_in_master)

@@ -38,7 +38,7 @@ _LINE_END = re.compile(r"\n\s*")
 # the feed as a whole says are not among them, nor are those of a file that is being written.
 _KINDS = {
     *("binary", "compression", "compression.unknown", "damaged", "encoding", "format", "markup", "width"),
-    *("schema.directory", "schema.field", "schema.lost", "schema.type", "schema.value"),
+    *("schema.field", "schema.lost", "schema.type", "schema.value"),
     *("control.differs", "control.unusable", "feed.reused", "rejects", "sequence.missing"),
 }
 _ANYWHERE = {"schema.type"}  # kinds whose message does not begin with the path; of two, the second differs
