@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,24 @@ def test_a_table_and_a_master_explain_records_of_hive_feeds(tmp_path, capsys, fi
         said = capsys.readouterr().out
         assert said.index("shop=EU/rows") < said.rindex("shop=UK/rows"), said
         assert "not found" not in said
+
+
+OF_BOTH = "day,shop"
+PROPOSED = {("hive", "hive"): OF_BOTH, ("hive", "flat"): OF_BOTH, ("flat", "hive"): None, (None, "hive"): OF_BOTH}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+@pytest.mark.parametrize("layout", PROPOSED)
+def test_init_proposes_the_fields_of_directories(tmp_path, capsys, monkeypatch, file_format, layout):
+    """Not the days of the order field, which are those of some directories."""
+    monkeypatch.chdir(tmp_path)
+    times = [(number, f"{day}T1{number}:00:00", at, day, shop) for number, _, at, day, shop in MASTER[:3]]
+    of_master, of_feed = layout
+    if of_master is not None:
+        put(tmp_path / "master", file_format, times, BY if of_master == "hive" else ())
+    later = [(number, f"{day}T2{number}:00:00", at + 9, day, shop) for number, _, at, day, shop in times]
+    put(tmp_path / "feed", file_format, later, BY if of_feed == "hive" else ())
+    names = ["--master", "master"] if of_master is not None else []
+    assert main(["init", *names, "--feed", "feed", "--output", "m.toml"]) == 0, capsys.readouterr()
+    found = tomllib.loads((tmp_path / "m.toml").read_text()).get("partitioned.by")
+    assert found == PROPOSED[layout]

@@ -29,6 +29,7 @@ from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.facts import plain_text
 from mutator.rules.file_names import is_data_file
 from mutator.rules.known_formats import FORMATS
+from mutator.rules.partition_paths import directory_above
 from mutator.rules.typed_values import column_order_type
 from mutator.storage import Entry, absolute, located, storage_for
 
@@ -280,7 +281,9 @@ def _tables(
         split = rows.text.delimiter.split if source.file_format == "text" else None
         first = first_rows(source, split, min(_ROWS, left), _BYTES)
         left = max(left - first.count, 1000)
-        directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""
+        directory = (
+            posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else directory_above(source.path)
+        )
         of_text = names if source.file_format == "text" else None
         tables.append(_table(source, first, of_text, directory if "=" in directory else "", renamed[source.path]))
     return tables

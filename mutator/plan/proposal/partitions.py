@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from mutator.plan.proposal.choices import Choice
-from mutator.plan.proposal.tables import SampleTable
+from mutator.plan.proposal.file_forms import NAMES, OUTPUT_FORMAT
+from mutator.plan.proposal.tables import Inputs, SampleTable
 from mutator.rules.facts import present
 from mutator.rules.partition_paths import values_of
 from mutator.rules.timestamps import date_of, parse_timestamp
@@ -11,38 +12,33 @@ from mutator.rules.timestamps import date_of, parse_timestamp
 PARTITIONED_BY, KEY_SCOPE = "partitioned.by", "key.scope"
 
 
-def partition_choice(tables: Sequence[SampleTable], feed: Sequence[SampleTable]) -> Choice | None:
-    """Return the partition fields of a master; None if it has no partition directories. feed: its first rows."""
-    inside = [table for table in tables if table.directory]
-    if not inside:
+def partition_choice(inputs: Inputs) -> Choice | None:
+    """Return the partition fields of a master, or of a feed without one; None if there are no partition directories."""
+    side = "master" if inputs.has_master else "feed"
+    inside = [table for table in (inputs.master if inputs.has_master else inputs.feed) if table.directory]
+    own = {field for table in inside for field in table.fields}
+    names = [name for name, _ in values_of(inside[0].directory)] if inside else []
+    if not names or (side == "feed" and own >= {*names}):
         return None
-    names = [name for name, _ in values_of(inside[0].directory)]
-    own, fed = ({field for table in some for field in table.fields} for some in (inside, feed))
-    typed = all(table.order_types for table in inside)  # of files that may have fields in their paths alone
-    alone = [name for name in names if name in fed - own]
+    fed = {field for table in inputs.feed for field in table.fields}
+    fed |= {name for table in inputs.feed if table.directory for name, _ in values_of(table.directory)}
     found: list[str] = []
     unknown = []
     for level, name in enumerate(names):
-        source = name if name in alone else _source(inside, level, name) or (name if typed else None)
+        # Fields with names may be in paths alone, and what the feed has is not derived from another field.
+        alone = inputs.named and name in fed - own
+        source = name if alone else _source(inside, level, name) or (name if inputs.named else None)
         if source is None:
             unknown.append(name)
         else:
             found.append(source if source == name else f"{name}={source}")
-    if alone and not typed:
-        why = f"the feed has {', '.join(alone)}, and the master has it in the names of its directories alone"
-        question = (
-            f"Are the values of {', '.join(alone)} those in the names of the master's directories, as Hive and Spark "
-            "write them? Then write the master as Parquet, ORC or Avro, or anew, with these fields in its rows. A run "
-            "of this configuration stops."
-        )
-        return Choice(PARTITIONED_BY, None, why, [(",".join(names), "the fields")], question, True)
-    directories = {table.directory for table in inside}
-    why = f"the master has directories such as {min(directories)}"
+    why = f"the {side} has directories such as {min(table.directory for table in inside)}"
     if unknown:
         shown = ", ".join(unknown)
         question = (
             f"Which field has the values of the directories {shown}=…? No field of the rows has them: set "
-            f"{{{PARTITIONED_BY}}}."
+            f"{{{PARTITIONED_BY}}}; or, if rows lack it, as in Hive, set {{{NAMES}}} to the names of all fields, and "
+            f"{{{OUTPUT_FORMAT}}} to csv or escaped."
         )
         return Choice(
             PARTITIONED_BY, None, why, [(",".join(f"{name}=FIELD" for name in names), "the form")], question, True

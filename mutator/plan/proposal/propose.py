@@ -40,6 +40,7 @@ from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.facts import present
 from mutator.rules.file_names import first_few
+from mutator.rules.partition_paths import values_of
 
 _MOST_OF = 0.6  # of the IDs of each side
 _FLAGS = frozenset((b"true", b"false", b"t", b"f", b"y", b"n", b"yes", b"no", b"0", b"1"))
@@ -101,10 +102,13 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
 
 def _check_fields(layout: Layout, settings: Mapping[str, Any], key: KeySpec) -> None:
     """Raise ConfigError for a setting that names a field which no file has."""
-    known = list(SampleRows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
+    tables = (*layout.feed, *layout.narrow, *layout.master)
+    known = list(SampleRows.of(tables).fields)
     if not known:
         return
     shown = [str(layout.label(field)) for field in known]
+    if not layout.by_position:
+        known += {name for one in tables if one.directory for name, _ in values_of(one.directory)}
     named = [
         (setting, str(label).strip())
         for setting in (ID, ORDER, OP)
@@ -148,7 +152,7 @@ def _roles(
             found = [one for one in fields if one.field == field]
             choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
-    partitioned = partition_choice(inputs.master, inputs.feed) if given.state is None else None
+    partitioned = partition_choice(inputs) if given.state is None else None
     if partitioned is not None:
         choices.append(partitioned)
         if ids and (repeated := repeated_in_other_partitions(inputs.master, ids)):
