@@ -228,6 +228,24 @@ def test_a_table_and_a_master_explain_records_of_hive_feeds(tmp_path, capsys, fi
         assert "not found" not in said
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_diff_with_a_directory_of_hive_finds_no_difference(tmp_path, capsys, file_format):
+    """With the types of the other dataset, whichever of them is the directory."""
+    hive, rows = put(tmp_path / "hive", file_format, MASTER, BY), [(1, "a", 0, DAYS[0], "EU", "U")]
+    run(
+        hive,
+        put(tmp_path / "old", file_format, rows, ()),
+        tmp_path / "out",
+        file_format,
+        {"partitioned.by": "day,shop"},
+    )
+    header = ["--header", "true"] if file_format == "csv" else []
+    for one, other in ((hive, tmp_path / "out"), (tmp_path / "out", hive)):
+        capsys.readouterr()
+        assert main(["diff", str(one), str(other), *header, "--key", "id", "--partitioned-by", "day,shop"]) == 0
+        assert capsys.readouterr().out.startswith("no differences"), (one, other)
+
+
 OF_BOTH = "day,shop"
 PROPOSED = {("hive", "hive"): OF_BOTH, ("hive", "flat"): OF_BOTH, ("flat", "hive"): None, (None, "hive"): OF_BOTH}
 

@@ -18,6 +18,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from mutator.cli import main
 from tests.support.columns_data import file_of
 from tests.support.named_runs import ENGINES, Work
 
@@ -263,6 +264,27 @@ def test_files_of_spark_are_read(spark, file_format, tmp_path):
         for one in found:
             one["local"] = None if one["local"] is None else datetime(1970, 1, 1) + timedelta(microseconds=one["local"])  # noqa: DTZ001
     assert found == plain(EXPECTED)
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.parametrize("runner", ["local", "spark"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "csv"])
+def test_a_lake_of_spark_is_merged_as_spark_has_it(spark, file_format, runner, tmp_path):
+    columns = "id string, note string, at string, day date, shop string"
+    days = date(2026, 1, 1), date(2026, 1, 2)
+    rows = [("1", "a", "1", days[0], "EU"), ("2", "b", "1", days[0], "a/b =%20:ä"), ("3", "c", "1", None, None)]
+    fed = [("1", "a2", "2", days[1], "EU"), ("4", "d", "2", days[1], "a/b =%20:ä")]
+    for place, some in (("lake", rows), ("feed", fed)):
+        frame = spark.createDataFrame(some, columns)
+        frame.write.partitionBy("day", "shop").format(file_format).option("header", True).save(str(tmp_path / place))
+    settings = ["--key", "id", "--order-by", "at", "--partitioned-by", "day,shop", "--runner", runner, "--quiet"]
+    settings += ["-D", "order_type=long", *(["--header", "true"] if file_format == "csv" else [])]
+    out = str(tmp_path / "out")
+    paths = ["--master", str(tmp_path / "lake"), "--feed", str(tmp_path / "feed"), "--output", out]
+    assert main(["run", *paths, *settings]) == 0
+    found = spark.read.format(file_format).option("header", True).load(out)
+    assert found.schema["day"].dataType.typeName() == "date"
+    assert sorted(map(tuple, found.select("id", "note", "at", "day", "shop").collect())) == [fed[0], *rows[1:], fed[1]]
 
 
 @pytest.mark.rest

@@ -60,13 +60,12 @@ def with_path_fields(
         values.setdefault(name, []).append(text)
     if not values:
         return WithPathFields(tuple(master), list(feed))
-    types = _types((*master, *feed)) | _stored_types(adopted)
+    own = _stored_types(compared)
+    types = own | _types((*master, *feed)) | _stored_types(adopted)
     types |= {field.name: field.type for one in reversed(schemas) if one.typed for field in one.schema}
     texts = _schemas(one for one in feed if not one.format.stores_schema)
     as_text = {name for one in texts for name in one.schema.names}
-    own = _stored_types(compared)
-    unknown = values.keys() - types.keys() - own.keys() - as_text
-    inferred = {name: inferred_type(found) for name, found in values.items() if name in unknown}
+    inferred = {name: inferred_type(found) for name, found in values.items() if name not in types.keys() | as_text}
     types |= inferred
     made = {"master": [_with_fields(one, pairs, types) for one, pairs in sides["master"]]}
     order: Sequence[str] = next((one.schema.names for one in (*schemas, *_schemas(made["master"]))), [])
