@@ -111,7 +111,8 @@ def test_hive_layouts_give_the_rows_of_flat_files(tmp_path, case):
         for number, rows in enumerate([*feeds, feeds[-1]]):  # the last one arrives again
             name = min(number, len(feeds) - 1)
             feed = place / f"feed{name}" if number > name else put(place / f"feed{name}", file_format, rows, of_feed)
-            report = run(last, feed, place / f"out{number}", file_format, more)
+            engine = "records" if number == 0 and fed and not by else "blocks"
+            report = run(last, feed, place / f"out{number}", file_format, more, engine)
             counts.append({name: count for name, count in report.counts.items() if "ignored" not in name})
             last, more = place / f"out{number}", {}
             assert main(["verify", str(last)]) == 0
@@ -188,6 +189,8 @@ def test_a_field_that_is_in_the_path_and_in_the_file(tmp_path):
     year = small(tmp_path / "year", day_2026__a=rows | {"at": 3})
     by = {"partitioned.by": "day=year(day)"}
     assert run(master, year, tmp_path / "next", "parquet", by).counts["feed updated"] == 1
+    gone = small(tmp_path / "gone", shop_7__a={"shop": None, "at": 4, "op": "D"}, shop_1__b=rows | {"at": 3})
+    assert run(master, gone, tmp_path / "last", "parquet", {}).counts["feed deleted"] == 1
 
 
 @pytest.mark.parametrize("side", ["master", "feed"])

@@ -61,7 +61,7 @@ def with_path_fields(
     if not values:
         return WithPathFields(tuple(master), list(feed))
     own = _stored_types(compared)
-    types = own | _types((*master, *feed)) | _stored_types(adopted)
+    types = own | _types([one for one in (*master, *feed) if one.part is None]) | _stored_types(adopted)
     types |= {field.name: field.type for one in reversed(schemas) if one.typed for field in one.schema}
     texts = _schemas(one for one in feed if not one.format.stores_schema)
     as_text = {name for one in texts for name in one.schema.names}

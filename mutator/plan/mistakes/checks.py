@@ -20,7 +20,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_op_codes(config.rows.ops, samples)
     check_forgotten_op(config.rows.ops, config.operation, config.output, survey)
     check_partition_directories(config.rows.key, config.inputs, survey)
-    check_feed_directories(config.rows.key, survey)
+    check_feed_directories(config.rows, survey)
     return (
         *role_warnings(config.rows.ops, survey),
         *order_warnings(config.rows.order, survey, samples),

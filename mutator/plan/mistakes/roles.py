@@ -172,12 +172,14 @@ def check_partition_directories(key: KeySpec, inputs: InputSpec, survey: Survey)
                 raise _partition_error(key, survey, directory, f"it has a row of {found.names[code]}")
 
 
-def check_feed_directories(key: KeySpec, survey: Survey) -> None:
+def check_feed_directories(rows: RowSpec, survey: Survey) -> None:
     """Raise DataError for a feed file in a directory that has another value of a field than its first rows have.
 
-    Times are not compared, because programs write them in their own zones.
+    Times are not compared, because programs write them in their own zones, nor is NULL beside op codes: it may be that
+    of a delete.
     """
-    fields = key.partitions if survey.state is None else (*key.partitions, *stored_fields(survey.state.spec))
+    known = () if survey.state is None else stored_fields(survey.state.spec)
+    fields = (*rows.key.partitions, *known)
     derived = {one.name for one in fields if one.transform != "identity" or one.source != one.name}
     for source in survey.feed[:FILES]:
         if source.file_schema is None or not source.file_schema.named:
@@ -192,8 +194,8 @@ def check_feed_directories(key: KeySpec, survey: Survey) -> None:
             column = batch.column(name)
             with suppress(NotReadable):  # a directory that is named as the field, and has something else
                 expected = _same(canonical(path_column(name, text, column.type, 1)).to_pylist()[0])
-                other = next((one for one in canonical(column).to_pylist() if _same(one) != expected), expected)
-                if _same(other) != expected:
+                in_file = [one for one in canonical(column).to_pylist() if one or rows.ops.field is None]
+                for other in [one for one in in_file if _same(one) != expected][:1]:
                     raise _in_other_directory(source, name, text, other)
 
 
