@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mutator import config
-from mutator.errors import ConfigError, DataError, MutatorError, StateError
+from mutator.errors import ConfigError, MutatorError, StateError
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.job import snapshot
@@ -119,11 +119,3 @@ def test_a_directory_that_is_not_a_partition(tmp_path):
     master = put_all(tmp_path / "m", {"k=x/more/a.txt": b"a,10,x\n"})
 
     refused(ConfigError, BY, master, None, f"{master}/k=x/more: is a directory", "move its files up")
-
-
-def test_files_of_text_lack_the_values_of_their_directory(tmp_path):
-    master = put_all(tmp_path / "m", {"k=x/a.csv": b"id,ts\n1,1\n"})
-    settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "partitioned.by": "k"}
-
-    says = "k=x/a.csv: field k is missing: its value is only in the directory's name, as in Hive tables. Only the files"
-    refused(DataError, settings, master, None, says)

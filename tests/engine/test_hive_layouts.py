@@ -193,6 +193,12 @@ def test_a_field_that_is_in_the_path_and_in_the_file(tmp_path):
     assert run(master, gone, tmp_path / "last", "parquet", {}).counts["feed deleted"] == 1
 
 
+def test_a_master_of_directories_without_partitioned_by_names_their_fields(tmp_path):
+    master = small(tmp_path / "master", shop_1__day_1__a={})
+    with pytest.raises(mutator.ConfigError, match=r"shop=1: is a directory, .* \(--partitioned-by shop,day\)"):
+        run(master, small(tmp_path / "feed", a={"op": "U"}), tmp_path / "out", "parquet", {})
+
+
 @pytest.mark.parametrize("side", ["master", "feed"])
 def test_text_with_fields_in_its_paths_needs_their_names(tmp_path, side):
     for name in ("master", "feed"):

@@ -13,17 +13,14 @@ from mutator.errors.parts import argument, setting
 from mutator.formats.files import lines
 from mutator.plan.inspect.feed_files import check_entry, entries_below, visible
 from mutator.plan.inspect.first_rows import with_few_heads
-from mutator.plan.inspect.probe import probe_file
+from mutator.plan.inspect.probe import format_of_name, probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.encodings import UTF8
+from mutator.rules.partition_paths import values_above
 from mutator.storage import Entry, Storage
 
-# Cures for a directory in a master.
-_TREE = (
-    "if it is a partition's, say by which fields with "
-    f"{setting('partitioned.by')}{argument(' (--partitioned-by FIELDS)')}"
-)
+# The cure for a directory in a master.
 _NO_TREE = "a master's files lie in its directory, or in those of partitions, as in store_id=12/: move its files up"
 
 
@@ -56,7 +53,8 @@ def unmanaged_sources(
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
     check_no_base(storage, master, entries)
     for part in entries:
-        check_entry(part, _TREE if "=" in part.name and not rows.key.partitions else _NO_TREE)
+        is_tree = part.type == "directory" and "=" in part.name and not rows.key.partitions
+        check_entry(part, _tree(storage, part.path) if is_tree else _NO_TREE)
     if not inputs.allow_empty_master and not any(part.bytes for part in entries):
         raise error("master.empty.files" if entries else "master.empty", path=master)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
@@ -68,6 +66,15 @@ def unmanaged_sources(
         for part in entries
     )
     return tuple(map(_as_written, with_few_heads(found))), hidden
+
+
+def _tree(storage: Storage, directory: str) -> str:
+    """Return the cure for a partition's directory in a master without partitions."""
+    below, _ = visible(entries_below(storage, directory))
+    named = [one for one in below if format_of_name(one.name, named=True) is not None]  # text has ordinals
+    names = ",".join(name for name, _ in values_above(named[0].path)) if named else ""
+    fields = argument(f" (--partitioned-by {names or 'FIELDS'})")
+    return f"if it is a partition's, say by which fields with {setting('partitioned.by')}{fields}"
 
 
 def _in_own_encoding(rows: RowSpec, entry: Entry) -> RowSpec:
