@@ -51,7 +51,7 @@ def directory_above(path: str) -> str:
     >>> directory_above("/env=prod/data/shop=1/day=2/a.parquet")
     'shop=1/day=2'
     """
-    return "/".join([*takewhile(lambda part: "=" in part[1:], reversed(path.split("/")[:-1]))][::-1])
+    return "/".join([*takewhile(lambda part: part.find("=") > 0, reversed(path.split("/")[:-1]))][::-1])
 
 
 def values_above(path: str) -> tuple[tuple[str, str | None], ...]:

@@ -164,6 +164,7 @@ FAULTS = {
         {"shop_1__a": {"shop": 2}},
         r"a\.parquet: has a row whose field shop is '2', in a directory that says '1'",
     ),
+    "twice": ({"shop_1__shop_2__a": {}}, "have two values of a field"),
     "type": ({"shop_x__a": {}}, r"its directory has the value 'x' of field shop, which is not of type int64"),
 }
 

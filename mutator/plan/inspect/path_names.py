@@ -90,9 +90,12 @@ def _found(source: Source, wanted: Set[str]) -> tuple[Source, PathValues]:
     own = source.file_schema
     if own is None or not own.named or source.part is not None or source.is_table:
         return source, ()
-    return source, tuple(
-        pair for pair in values_above(source.path) if pair[0] in wanted and pair[0] not in own.schema.names
-    )
+    alone = wanted - {*own.schema.names}
+    found = dict.fromkeys(pair for pair in values_above(source.path) if pair[0] in alone)
+    if len({name for name, _ in found}) < len(found):
+        what = "the names of its directories have two values of a field"
+        raise error("format", path=source.path, what=what, cure="move it to a directory with one of them")
+    return source, tuple(found)
 
 
 def _check_each(rows: RowSpec, side: str, sources: Sequence[Source]) -> None:
