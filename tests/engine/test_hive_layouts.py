@@ -226,7 +226,8 @@ def test_a_table_and_a_master_explain_records_of_hive_feeds(tmp_path, capsys, fi
     by = [*settings, "--partitioned-by", ",".join(BY)]
     assert main(["table", "create", table, *by]) == 0
     for feed in feeds:
-        assert main(["table", "apply", table, "--feed", feed, "--quiet"]) == 0
+        assert main(["table", "apply", table, "--feed", feed]) == 0
+    assert capsys.readouterr().out.count("were merged before with other content; they are merged as new files") == 2
     more = ["--master", str(tmp_path / "none"), "-D", "allow.empty.master=true", "--output", master]
     assert main(["run", *by, *more, "--feed", *feeds]) == 0
     assert texts_of(mutator.Table(table).scan().to_arrow()) == texts_of(mutator.Dataset(master).to_arrow())

@@ -142,7 +142,7 @@ def split_consumed(
     names, before = {source.merged_as for source in found}, dict[str, list[FeedFile]]()
     for part in [part for part in known.feed if part.name in names]:
         before.setdefault(part.name, []).append(part)
-    fresh, consumed, notes = [], [], []
+    fresh, consumed, reused = [], [], []
     for source in found:
         same_name = [] if source.is_table else before.get(source.merged_as, [])
         same_size = [part for part in same_name if part.bytes == source.bytes]
@@ -152,8 +152,12 @@ def split_consumed(
         fresh.append(source)
         if same_name:
             _check_reuse(order, inputs, source, same_name[-1])
-            notes.append(f"{source.merged_as} was merged before with other content; it is merged as a new file")
-    return tuple(fresh), tuple(consumed), tuple(notes)
+            reused.append(source.merged_as)
+    if not reused:
+        return tuple(fresh), tuple(consumed), ()
+    was, new = ("was", "it is merged as a new file") if len(reused) == 1 else ("were", "they are merged as new files")
+    note = f"{file_names.first_few(reused)} {was} merged before with other content; {new}"
+    return tuple(fresh), tuple(consumed), (note,)
 
 
 def _check_reuse(order: OrderSpec, inputs: InputSpec, source: Source, before: FeedFile) -> None:
