@@ -9,6 +9,7 @@ A rule yields its messages, given the specs that it compares, and the settings t
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from mutator.config.settings import (
@@ -35,6 +36,7 @@ Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
 
 _SMALL_SPLIT = 64 << 10
+_OTHER_CODES = ("upsert.op.code", "ignore.op.code", "truncate.op.code")  # than those of deletes
 
 
 def faults(config: Config, given: Given) -> Messages:
@@ -43,7 +45,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _ids(rows.key, given)
     yield from _op_field(rows)
     yield from _field_count(rows)
-    yield from _op_codes(rows.ops, given)
+    yield from _op_codes(rows.ops, operation, given)
     yield from _decided(rows.ops, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
@@ -114,19 +116,20 @@ def _field_count(rows: RowSpec) -> Messages:
         yield f"{setting('field.names')}: {counted(len(names), 'name')}, but {setting(f'field.count = {count}')}"
 
 
-def _op_codes(ops: OpSpec, given: Given) -> Messages:
-    upserts = ops.upserts or frozenset()
-    for key, codes, other, others in (
-        ("upsert.op.code", upserts, "deleted.op.code", ops.deletes),
-        ("ignore.op.code", ops.ignored, "deleted.op.code", ops.deletes),
-        ("ignore.op.code", ops.ignored, "upsert.op.code", upserts),
-    ):
+def _op_codes(ops: OpSpec, operation: OperationSpec, given: Given) -> Messages:
+    lists = (
+        ("deleted.op.code", ops.deletes),
+        ("upsert.op.code", ops.upserts or frozenset()),
+        ("ignore.op.code", ops.ignored),
+        ("truncate.op.code", ops.truncates),
+    )
+    for (other, others), (key, codes) in combinations(lists, 2):
         if codes & others:
             shown_codes = b",".join(sorted(codes & others)).decode("utf-8", "surrogateescape")
             yield f"{setting(key)}: '{shown_codes}' is also of {setting(other)}: name each code in one of them"
     if ops.field is None:
-        for key in ("delete.when", "upsert.op.code", "ignore.op.code", "op.code.keep", "op.code.in.master"):
-            if key in given:
+        for key in ("delete.when", *_OTHER_CODES, "op.code.keep", "op.code.in.master"):
+            if key in given and not (operation.full and key in _OTHER_CODES):
                 yield f"{setting(key)}: '{shown(given[key])}' needs {setting('op.code.field.ordinal')}"
 
 
@@ -139,7 +142,7 @@ def _order_max(order: OrderSpec, given: Given) -> Messages:
 
 def _decided(ops: OpSpec, given: Given) -> Messages:
     kind = ENVELOPES[ops.envelope]
-    for key in dict.fromkeys((*kind.decides, "upsert.op.code", "ignore.op.code")) if kind.decides else ():
+    for key in dict.fromkeys((*kind.decides, *_OTHER_CODES)) if kind.decides else ():
         if key in given:
             chosen = setting(f"{kind.setting} = {ops.envelope}")
             yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, where {kind.why}"
@@ -151,6 +154,7 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
     for key in (
         "op.code.field.ordinal",
         "deleted.op.code",
+        *_OTHER_CODES,
         "deleted.record.file.prefix",
         "deleted.record.file.pattern",
     ):

@@ -16,8 +16,8 @@ from mutator.rules.envelopes import ENVELOPES
 SHOWN_FIELDS, OP = "report.fields", "op.code.field.ordinal"
 # What marks the deletes of a feed; a full snapshot has none of it
 OF_DELETES = (
-    *(OP, "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
-    "op.code.keep",
+    *(OP, "deleted.op.code", "upsert.op.code", "ignore.op.code", "truncate.op.code"),
+    *("op.code.in.master", "op.code.keep"),
     *dict.fromkeys(one.setting for one in ENVELOPES.values()),
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )

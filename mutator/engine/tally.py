@@ -30,7 +30,8 @@ class Tally:
     late: LateOrders | None = None
     most_rejects: int = 0  # that are kept; the others are counted, and the run will fail
     rejects: list[DecidedReject] = field(default_factory=list)
-    # The units of the order values of records and tombstones that mutations met, and a counter of such values.
+    # The units of the order values of records and tombstones that mutations met, and of records that truncates delete;
+    # and a counter of such values.
     units: Units = field(default_factory=dict)
     orders: UnitCounter = field(default_factory=UnitCounter)
     won: FileOutcomes = field(default_factory=FileOutcomes)

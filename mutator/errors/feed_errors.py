@@ -120,10 +120,9 @@ FEEDS: dict[int, dict[str, str]] = {
             "upserts, name the codes of all upserts with {upsert.op.code}"
         ),
         "op.truncate": (
-            "field {field} has truncates, {codes}: a truncate deletes all records, and mutator does not apply it from "
-            "a feed. Merge the files before it; delete all records by an insert_overwrite_table of an empty feed; then "
-            "merge the later files with {cure}. Or, if they are upserts, name the codes of all upserts with "
-            "upsert.op.code"
+            "field {field} has codes of truncates, {codes}: if each of these rows deletes all records that are older, "
+            "use {truncates}; if they say nothing of this master, use {cure}, which leaves them out; if they are "
+            "upserts, name the codes of all upserts with {upsert.op.code}"
         ),
         "op.unknown": (
             "field {field} has op codes that are not known: {codes}. Name those of deletes with {deleted.op.code}, "

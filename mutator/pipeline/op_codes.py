@@ -50,8 +50,10 @@ def check_op_codes(plan: Plan, result: Result) -> None:
         )
     for meaning, kind in _NO_UPSERTS.items():
         if found := codes.meaning(meaning):
-            cure = _named("ignore.op.code", {*envelope.ignore_codes, *found})
-            raise error(kind, field=field, codes=_with_place(plan, result, found), cure=cure)
+            shown = _with_place(plan, result, found)
+            ignored = _named("ignore.op.code", {*envelope.ignore_codes, *found})
+            truncates = _named("truncate.op.code", {*envelope.truncate_codes, *found})
+            raise error(kind, field=field, codes=shown, cure=ignored, truncates=truncates)
     if len(codes.counts) > MOST_CODES:
         shown = counted_codes(dict(most_frequent(codes.counts)[:3]))
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)

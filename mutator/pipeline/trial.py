@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.config import Config
 from mutator.engine.records.read_records import FEED, MASTER, Element, read_task
 from mutator.engine.records.record_merge import merge_bucket
+from mutator.engine.split_content import FLOOR
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.avro_rows import AvroLayout
@@ -76,11 +77,14 @@ def examples(plan: Plan) -> tuple[Example, ...]:
     The records engine reads all rows once more, and decides about the IDs of the first mutations.
     """
     splits = list({(split.input, split.number): split for split in plan.splits}.values())
-    first = list(islice(_elements(plan, [one for one in splits if plan.inputs[one.input].side == "feed"]), _TRIED))
+    feed = _elements(plan, [one for one in splits if plan.inputs[one.input].side == "feed"])
+    first = list(islice((element for element in feed if element[0][2] != FLOOR), _TRIED))
     tried = {element[0][1] for element in first}
     by_key: dict[Any, list[Element]] = defaultdict(list)
     for element in _elements(plan, splits):
-        if element[0][1] in tried:
+        if element[0][2] == FLOOR:
+            plan = plan.truncated(element[1])
+        elif element[0][1] in tried:
             by_key[element[0][1]].append(element)
     found: dict[str, list[Example]] = defaultdict(list)
     for key in dict.fromkeys(element[0][1] for element in first):
@@ -92,7 +96,7 @@ def examples(plan: Plan) -> tuple[Example, ...]:
 
 
 def _elements(plan: Plan, splits: Sequence[Split]) -> Iterator[Element]:
-    """Yield the elements of records; those of the ledger have no ID."""
+    """Yield the elements of records, and the truncates; those of the ledger are left out."""
     return (element for element in read_task(plan, splits) if element[0][0] != plan.ledger)
 
 
@@ -104,6 +108,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
         "register": plan.register.replacing if plan.replaces(None) else plan.register,
         "horizon": plan.horizon,
         "floor": plan.floor,
+        "truncates": plan.truncates,
         "absences": plan.absences,
     }
     for _ in merge_bucket(iter(elements), tally, lambda _: None, **how):

@@ -35,7 +35,8 @@ from mutator.rules.op_codes import is_truncate, presence
 
 UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
 
-_DELETE_IN_MASTER, UNKNOWN_CODE = "marks a delete in the master", "is not a known code"
+_DELETE_IN_MASTER, _TRUNCATE_IN_MASTER = "marks a delete in the master", "marks a truncate in the master"
+UNKNOWN_CODE = "is not a known code"
 _BYTES = [bytes([byte]) for byte in range(256)]
 
 
@@ -187,14 +188,15 @@ class OpCodeField(Envelope):
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None  # None: all others
     ignore_codes: frozenset[bytes] = frozenset()  # of rows that are not mutations
-    in_master: bool = False  # a row with a delete code is a reject
+    truncate_codes: frozenset[bytes] = frozenset()
+    in_master: bool = False  # a row with a delete code, or with that of a truncate, is a reject
 
     def of_records(self) -> Envelope:
         """Return the envelope of rows whose op code is that of their last mutation."""
         return replace(self, upsert_codes=None, ignore_codes=frozenset(), in_master=True)
 
     def operation(self, value: bytes) -> Operation:
-        """Look up an op code. The codes of truncates are no mutations here; they stop the run later.
+        """Look up an op code. Usual codes of truncates that no setting names are no mutations; they stop the run later.
 
         >>> OpCodeField(field="op", delete_codes=frozenset({b"D"}), in_master=True).operation(b"D").fault
         'field op (op code) marks a delete in the master'
@@ -203,6 +205,8 @@ class OpCodeField(Envelope):
             return Operation(IGNORED, value)
         if value in self.delete_codes:
             return self._reject(_DELETE_IN_MASTER) if self.in_master else Operation(DELETE)
+        if value in self.truncate_codes:
+            return self._reject(_TRUNCATE_IN_MASTER) if self.in_master else Operation(TRUNCATE)
         if self.upsert_codes is None:
             return Operation(UPSERT if self.in_master or not is_truncate(value, self.field) else IGNORED, value)
         return Operation(UPSERT, value) if value in self.upsert_codes else self._reject(UNKNOWN_CODE)

@@ -535,6 +535,15 @@ def test_faults_of_one_key_and_of_several_are_found_together():
             {OP: "4", "upsert.op.code": "I,D"},
             ["upsert.op.code: 'D' is also of deleted.op.code: name each code in one of them"],
         ),
+        (
+            {OP: "4", "truncate.op.code": "D,I,B", "upsert.op.code": "I", "ignore.op.code": "B"},
+            [
+                f"truncate.op.code: '{code}' is also of {other}: name each code in one of them"
+                for code, other in (("D", "deleted.op.code"), ("I", "upsert.op.code"), ("B", "ignore.op.code"))
+            ],
+        ),
+        ({"truncate.op.code": "T"}, ["truncate.op.code: 'T' needs op.code.field.ordinal"]),
+        ({"sync.mode": "full", "truncate.op.code": "T"}, [f"truncate.op.code: 'T' {BESIDE_FULL}"]),
         ({"upsert.op.code": "I"}, ["upsert.op.code: 'I' needs op.code.field.ordinal"]),
         ({"op.code.keep": "true"}, ["op.code.keep: 'true' needs op.code.field.ordinal"]),
         ({"op.code.in.master": "false"}, ["op.code.in.master: 'false' needs op.code.field.ordinal"]),

@@ -1,25 +1,28 @@
-"""The commands of docs/changes.md print their output."""
+"""The commands of docs/changes.md and docs/truncates.md print their output."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 from mutator import cli
 from tests.support.cluster import ROOT
 from tests.support.console import console_blocks, steps
 
-PAGE = (ROOT / "docs" / "changes.md").read_text()
 FILE = re.compile(r"`([\w./]+)`:\n\n```csv\n(.*?)```", re.DOTALL)
 TIME = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+Z")
 
 
-def test_every_command_of_the_page_prints_its_output(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("name", ["changes", "truncates"])
+def test_every_command_of_the_page_prints_its_output(name, tmp_path, monkeypatch, capfd):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     monkeypatch.chdir(tmp_path)
-    for path, content in FILE.findall(PAGE):
+    for path, content in FILE.findall(page):
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_text(content)
-    commands = [step for block in console_blocks(PAGE) for step in steps(block)]
+    commands = [step for block in console_blocks(page) for step in steps(block)]
 
     for command, expected in commands:
         capfd.readouterr()

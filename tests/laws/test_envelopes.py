@@ -1,7 +1,4 @@
-"""The seam of envelopes: toys that say more than op codes and delete files, in both engines.
-
-Those that say truncates are in ``test_floor``.
-"""
+"""The seam of envelopes: toys that say more than op codes and delete files, in both engines."""
 
 from __future__ import annotations
 

@@ -1,62 +1,52 @@
 """Truncates keep the laws: a place remembers the highest one, the floor, from run to run.
 
 Each world is a feed of a few rows with truncates, merged at once and cut into runs; both must give what the model
-gives, in a master and in a table, with compactions, restores and other writers in between.
+gives. ``test_floor_of_tables`` has those of tables.
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
+import json
 import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mutator
 from mutator import config as configuration
 from mutator.dataset.version_log import Log
-from mutator.dataset.versions import opening
-from mutator.dataset.versions.opening import open_snapshot
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.feed_reading import files_at
 from mutator.pipeline.explain.master import explain_master
-from mutator.rules.envelopes import ENVELOPES, EnvelopeKind
-from mutator.table import commit
-from mutator.table.explain import explain_table
-from mutator.table.runners import run_on
-from mutator.table.table import Table
+from mutator.rules.known_formats import FORMATS
 from tests.laws.test_registers import ENGINES, KEYS, tombstones_in
-from tests.laws.toy_envelopes import Row, Truncates, lowered
+from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
+from tests.support.columns_data import file_of
+from tests.support.named_runs import Work
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
-from tests.support.versioned import left_of
 from tests.support.workflow_base import Place as Base
-from tests.table.test_changes import changes, replayed, rows_at
-from tests.table.test_several_writers import PHASES, at_phase
 
 BY_POSITION = {
     "id.field.ordinals": "0",
     "temporal.ordering.field.ordinal": "1",
     "op.code.field.ordinal": "2",
     "op.code.in.master": "false",
+    "truncate.op.code": "T",
 }
-BY_NAME = {"key": "id", "order_by": "at", "op": "op", "header": "true", "ignore.op.code": "H"}
+CODES = {"op": "op", "ignore.op.code": "H", "truncate.op.code": "T"}
+BY_NAME = {"key": "id", "order_by": "at", "header": "true", **CODES}
+BY_FILE = {**BY_POSITION, "reused.names": "accept"}
+del BY_FILE["temporal.ordering.field.ordinal"]
 RUN = {"num.reducer": "2", "split.bytes": "60", **NO_LIMITS}
 FIRST = dict.fromkeys(KEYS[:2], (3, "m"))
 PARTITIONS: list[dict[str, str]] = [{}, {"partitioned.by": "name", "key.scope": "table"}]
 State = tuple[list[Any], list[Any]]  # records, tombstones
-
-
-@pytest.fixture(autouse=True)
-def truncates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the op code T as a truncate."""
-    monkeypatch.setitem(ENVELOPES, "code", EnvelopeKind(Truncates, "delete.when"))  # type: ignore[arg-type]
-    monkeypatch.setattr(opening, "_EVERY", 2)  # so that checkpoints have floors
 
 
 def world(rng: random.Random) -> list[Row]:
@@ -94,13 +84,16 @@ def merged(
     master.mkdir(parents=True)
     header, suffix = ("id,at,name\n", "csv") if "key" in settings else ("", "txt")
     for key, (order, content) in FIRST.items():
-        (master / f"{key}.{suffix}").write_text(f"{header}{key},{order},{content}\n")
+        (master / f"{key}_{order}.{suffix}").write_text(f"{header}{key},{order},{content}\n")
     for number, rows in enumerate(runs):
         feed, output = work / f"feed{number}", work / f"out{number}"
         feed.mkdir()
-        for part in range(2):
-            lines = "".join(f"{key},{order},{op},{content}\n" for key, order, op, content in rows[part::2])
-            (feed / f"f{part}.{suffix}").write_text(("id,at,op,name\n" if header else "") + lines)
+        parts = {f"f{part}": rows[part::2] for part in range(2)}
+        if not {"order_by", "temporal.ordering.field.ordinal"} & {*settings}:
+            parts = {f"f_{order}": [row for row in rows if row[1] == order] for order in {row[1] for row in rows}}
+        for name, part in parts.items():
+            lines = "".join(f"{key},{order},{op},{content}\n" for key, order, op, content in part)
+            (feed / f"{name}.{suffix}").write_text(("id,at,op,name\n" if header else "") + lines)
         on({**settings, **RUN}, master=master, feed=feed, output=output, engine=engine)
         master = output
     found = [path for path in master.rglob("part-*") if "_mutator" not in path.parts]
@@ -111,7 +104,7 @@ def merged(
 
 
 @pytest.mark.thorough(keep=3)
-@pytest.mark.parametrize("settings", [BY_POSITION, BY_NAME, {**BY_POSITION, "master.unique": "true"}])
+@pytest.mark.parametrize("settings", [BY_POSITION, BY_NAME, BY_FILE, {**BY_POSITION, "master.unique": "true"}])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_cut_into_runs_gives_what_the_model_gives(engine: str, settings: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(5)
@@ -198,31 +191,6 @@ def test_an_overwrite_may_insert_rows_below_the_floor(engine: str, tmp_path: Pat
         merged(tmp_path / "with", [*runs[1:2], *runs[:1]], engine, BY_POSITION, on)
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_a_covered_tombstone_does_not_stop_an_overwrite(compacted: bool, tmp_path: Path) -> None:
-    place = Applied(tmp_path, PARTITIONS[1])
-    place.apply([("b", 4, "D", "")])
-    place.apply([("", 9, "T", ""), ("d", 9, "U", "x")])
-    if compacted:
-        assert place.compact().covered == 1
-
-    report = place.table.refresh().insert_overwrite(place.feed([("b", 2, "U", "y")]))
-
-    assert report.counts["feed inserted"] == 1
-    assert place.left() == ([("b", 2, "y"), ("d", 9, "x")], [])
-
-
-def test_an_overwrite_of_a_table_may_insert_rows_below_the_floor(tmp_path: Path) -> None:
-    place = Applied(tmp_path, PARTITIONS[1])
-    place.apply([("", 9, "T", ""), ("b", 9, "U", "x")])
-    place.table.refresh().insert_overwrite(place.feed([("a", 3, "U", "y"), ("c", 4, "U", "y")]))
-    place.apply([("a", 5, "U", "z"), ("d", 5, "U", "z"), ("c", 6, "D", ""), ("", 7, "T", "")])
-
-    assert place.left() == ([("a", 5, "z"), ("b", 9, "x")], [])
-    with pytest.raises(mutator.DataError, match="has a truncate"):
-        place.table.refresh().insert_overwrite(place.feed([("", 12, "T", ""), ("b", 12, "U", "x")]))
-
-
 def counted(report: Any) -> dict[str, int]:
     return {name: count for name, count in report.counts.items() if count and name.split()[0] in ("feed", "master")}
 
@@ -234,11 +202,41 @@ def test_a_truncate_obeys_the_limit_of_deletes(engine: str, tmp_path: Path) -> N
         merged(tmp_path, [[("", 4, "T", "")]], engine, {}, lambda _, **more: local_engine.mutate(strict, **more))
 
 
+def feed_of(rows: list[Any], feed_format: str) -> bytes:
+    """Return a file of rows in a format; a field that is None is NULL or empty, and JSON Lines lack it."""
+    names = ("id", "at", "op", "name")
+    if feed_format in ("text", "csv", "escaped"):
+        lines = ["id,at,op,name", *(",".join("" if value is None else str(value) for value in row) for row in rows)]
+        return "".join(f"{line}\n" for line in lines).encode()
+    if feed_format == "json":
+        given = ({name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows)
+        return "".join(f"{json.dumps(row)}\n" for row in given).encode()
+    columns = map(pa.array, zip(*rows, strict=True), (pa.string(), pa.int64(), pa.string(), pa.string()))
+    return file_of(feed_format, pa.table([*columns], names))
+
+
+@pytest.mark.thorough(keep=4)
+@pytest.mark.parametrize("feed_format", FORMATS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_truncate_without_an_order_value_is_a_reject(engine: str, tmp_path: Path) -> None:
-    for settings in (BY_POSITION, BY_NAME):
-        with pytest.raises(mutator.DataError, match="order value"):
-            merged(tmp_path / str(len(settings)), [[("", "then", "T", "")]], engine, settings)  # type: ignore[list-item]
+def test_a_truncate_needs_an_order_value_and_no_other_field(engine: str, feed_format: str, tmp_path: Path) -> None:
+    """By file names it needs none; it deletes all of older files, and nothing of its own."""
+    by_field = [("a", 4, "U", "x"), (None, 5, "T", None), ("b", 5, "U", "x"), (None, None, "T", None)]
+    by_file = [("a", 1, "U", "x"), ("b", 1, "U", "x"), (None, None, "T", None), ("b", 2, "U", "y"), ("c", 2, "D", None)]
+    named = {"field.names": "id,at,op,name", "header": "true"} if feed_format in ("text", "escaped") else {}
+    for name, files, more in (
+        ("field", [by_field], {"order_by": "at"}),
+        ("file", [by_file[:2], by_file[2:]], {}),
+    ):
+        settings = {"key": "id", **CODES, **more, **named, "feed.format": feed_format, "output.format": "parquet"}
+        work = Work(tmp_path / name, engine, {**settings, "reject.policy": "quarantine", "allow.empty.master": "true"})
+        for number, rows in enumerate(files, 1):
+            work.put(f"feed/f_{number}", feed_of(rows, feed_format))
+        counts = counted(work.run())
+
+        assert [(row["id"], row["name"]) for row in work.rows()] == [("b", "x" if more else "y")]
+        assert counts["feed truncate"] == 1
+        assert counts.get("feed rejected", 0) == len(more)
+        assert known(work.output).commit.floor == ("5" if more else "2")
 
 
 def lines_of(found: Explanation) -> list[str]:
@@ -267,139 +265,18 @@ def test_an_explanation_knows_the_floor(engine: str, tmp_path: Path) -> None:
     assert merged(tmp_path, TRUNCATED, engine, BY_POSITION) == lowered(FIRST, [row for run in TRUNCATED for row in run])
     assert "  truncated (below the floor)" in explained(tmp_path, 0, "a")
     late = "    {}, order value {}: late (below the floor)"
-    assert late.format("upsert", 4) in explained(tmp_path, 0, "b")
+    replaced_late = explained(tmp_path, 0, "b")
+    assert {
+        late.format("upsert", 4),
+        "  truncated (below the floor)",
+        "floor    5: a truncate deleted all that is older",
+    } <= {*replaced_late}
     assert late.format("delete", 2) in explained(tmp_path, 0, "c")
     assert late.format("upsert", 4) in explained(tmp_path, 1, "a")
     assert "    upsert, order value 5: inserted (nothing, upsert)" in explained(tmp_path, 2, "c")
     assert "  truncated (below the floor)" in explained(tmp_path, 3, "c")
     for number, key in itertools.product(range(4), KEYS):
         explained(tmp_path, number, key)
-
-
-class Applied:
-    """A table that begins with two records."""
-
-    def __init__(self, work: Path, more: dict[str, str], open_runner: Any = None, dataset: Any = None) -> None:
-        work.mkdir(parents=True, exist_ok=True)
-        settings = {**BY_NAME, "num.reducer": "2", **more, **NO_LIMITS}
-        self.work, self._open_runner, self._number = work, open_runner, 0
-        self.table = Table.create(str(work / "table"), settings, dataset=dataset)
-        if dataset is None:
-            self.apply([(key, order, "U", content) for key, (order, content) in FIRST.items()])
-
-    def feed(self, rows: list[Row]) -> str:
-        self._number += 1
-        path = self.work / f"{self._number}.csv"
-        path.write_text("id,at,op,name\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-        return str(path)
-
-    def apply(self, rows: list[Row]) -> Any:
-        """Apply rows as another writer does, that has opened the table now."""
-        return Table(self.table.path).apply(self.feed(rows), open_runner=self._open_runner)
-
-    def compact(self) -> Any:
-        return Table(self.table.path).compact(everything=True)
-
-    def restored(self, rows: list[Row]) -> None:
-        """Apply rows, and restore the version before."""
-        before = self.table.refresh().version
-        self.apply(rows)
-        self.table.refresh().restore(before)
-
-    def explained(self, key: str) -> Explanation:
-        """Explain a key."""
-        config = configuration.parse({**BY_NAME, **RUN})
-        found = files_at([str(path) for path in self.work.glob("*.csv")], config.inputs)
-        newest, path = open_snapshot(self.table.path), self.table.path
-        return explain_table(newest, key, config, path, lambda _, part: found.find(part), str, found)
-
-    @property
-    def floor(self) -> int | None:
-        floor = open_snapshot(self.table.path).version.floor
-        return None if floor is None else int(floor)
-
-    def left(self, *, compacted: bool = False) -> State:
-        """Return the records, and the tombstones that the floor does not cover: all that there are if compacted."""
-        found = left_of(open_snapshot(self.table.path), {}, width=1)
-        buried = [(key[0].decode(), int(order)) for key, order in found.tombstones]
-        if not compacted and self.floor is not None:
-            buried = [one for one in buried if one[1] > self.floor]
-        assert self.table.refresh().verify().problems == ()
-        return sorted((row["id"], int(row["at"]), row["name"]) for row in found.rows), sorted(buried)
-
-
-@pytest.mark.parametrize("more", PARTITIONS)
-def test_any_cut_into_versions_gives_what_the_model_gives(more: dict[str, str], tmp_path: Path) -> None:
-    rng, covered = random.Random(8), 0
-    for number in range(3):
-        rows = world(rng)
-        expected, runs = lowered(FIRST, rows), [*cut(rng, rows), rows]
-        whole, one, other = (Applied(tmp_path / f"{number}" / name, more) for name in ("whole", "cut", "upkeep"))
-        whole.apply(rows)
-        for run in runs:
-            one.apply(run)
-            other.restored([("", 20, "T", ""), ("a", 30, "U", "x"), ("b", 30, "D", "")])
-            other.apply(run)
-            covered += other.compact().covered
-
-        assert whole.left() == one.left() == expected
-        assert other.left(compacted=True) == expected
-        assert whole.floor == one.floor == other.floor == floor_in(rows)
-    assert covered
-
-
-def test_an_explanation_of_a_table_knows_the_floor(tmp_path: Path) -> None:
-    place = Applied(tmp_path, {})
-    for run in TRUNCATED:
-        place.apply(run)
-
-    def lines(key: str) -> list[str]:
-        return lines_of(place.explained(key))
-
-    found = {key: lines(key) for key in KEYS}
-    place.compact()
-    again = {key: lines(key) for key in KEYS}
-
-    assert {"  truncated (below the floor)", "    upsert, order value 4: late (below the floor)"} <= {*found["a"]}
-    assert "    upsert, order value 4: late (below the floor)" in found["b"]
-    inserted = found["c"].index("    upsert, order value 5: inserted (nothing, upsert)")
-    assert "  truncated (below the floor)" in found["c"][inserted:]
-    for key in KEYS:
-        assert [one for one in again[key] if "upsert," in one] == [one for one in found[key] if "upsert," in one]
-
-
-def test_the_changes_of_truncates_give_the_rows(tmp_path: Path) -> None:
-    place = Applied(tmp_path, PARTITIONS[1])
-    for run in TRUNCATED:
-        place.apply(run)
-    table, ends = place.table.refresh(), range(1, place.table.version + 1)
-    rows = [rows_at(table, number) for number in (0, *ends)]
-
-    def key(text: str) -> Any:
-        return ast.literal_eval(text)["id"]
-
-    for number in ends:
-        found = replayed(rows[number - 1], changes(table, number - 1, number), key)
-        assert found == sorted(map(repr, rows[number]))
-
-
-@pytest.mark.parametrize("more", PARTITIONS)
-def test_the_floor_goes_where_the_rows_go(more: dict[str, str], tmp_path: Path) -> None:
-    """From a master to a table, which is exported, and from there to a master."""
-    late: list[list[Row]] = [[("a", 4, "U", "late"), ("c", 5, "U", "z")], [("d", 4, "U", "late"), ("e", 5, "D", "")]]
-    settings = {**BY_NAME, **more}
-    merged(tmp_path, [[("", 5, "T", ""), ("b", 6, "U", "x")]], "auto", settings)
-    place = Applied(tmp_path / "place", more, dataset=str(tmp_path / "out0"))
-    place.apply(late[0])
-    exported = str(tmp_path / "exported")
-    place.table.refresh().export(exported)
-    feed = place.feed(late[1])
-    local_engine.mutate({**settings, **RUN}, master=exported, feed=feed, output=str(tmp_path / "last"))
-
-    assert known(tmp_path / "last").commit.floor == "5"
-    rows = mutator.Dataset(tmp_path / "last").to_arrow().to_pylist()
-    assert sorted(((row["id"], row["at"]) for row in rows), key=str) == [("b", "6"), ("c", "5")]
-    assert [*tombstones_in(tmp_path / "last")] == []
 
 
 def test_a_restore_of_a_base_brings_its_floor_back(tmp_path: Path) -> None:
@@ -416,71 +293,3 @@ def test_a_restore_of_a_base_brings_its_floor_back(tmp_path: Path) -> None:
 
     assert [one.floor for one in Log(str(base.path)).all()][3:] == [None, None]
     assert base.rows() == ["a,3,m", "b,9,x", "c,4,z"]
-
-
-def test_any_cut_on_spark_gives_one_table(sc: Any, tmp_path: Path) -> None:
-    rows = [*world(random.Random(3)), ("", 6, "T", ""), ("d", 5, "U", "late")]
-    place = Applied(tmp_path / "table", {}, run_on("spark"))
-    place.apply(rows[:-1])
-    place.apply(rows[-1:])
-
-    assert place.left() == lowered(FIRST, rows)
-
-
-@pytest.mark.thorough(keep=2)
-@pytest.mark.parametrize("more", PARTITIONS)
-@pytest.mark.parametrize("phase", PHASES[:3])
-def test_writers_that_race_give_what_the_model_gives(
-    phase: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "_PATIENCE", 0)
-    rng = random.Random(19)
-    for number in range(3):
-        rows = [*world(rng), ("", rng.randint(3, 9), "T", "")]
-        rng.shuffle(rows)
-        place = Applied(tmp_path / f"{number}", more)
-
-        def apply_from(runs: list[list[Row]], place: Applied = place) -> None:
-            """Apply a run, while another writer applies the following one, and a third one compacts."""
-            with at_phase(phase, lambda: apply_from(runs[1:]) if runs[1:] else place.compact()):
-                place.apply(runs[0])
-
-        apply_from(cut(rng, rows))
-        with at_phase(phase, partial(place.apply, rows[len(rows) // 2 :])):
-            place.compact()
-
-        assert place.left() == lowered(FIRST, rows)
-        assert place.floor == floor_in(rows)
-        place.compact()
-        assert place.left(compacted=True) == lowered(FIRST, rows)
-
-
-@pytest.mark.thorough(keep=1)
-@pytest.mark.parametrize("phase", PHASES[:3])
-def test_a_truncate_outruns_a_row_below_it_or_is_outrun(
-    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "_PATIENCE", 0)
-    truncate, row = [("", 5, "T", ""), ("a", 6, "U", "x")], [("c", 4, "U", "late"), ("d", 5, "U", "z")]
-    for slow, fast in ((truncate, row), (row, truncate)):
-        place = Applied(tmp_path / slow[0][2], {})
-        with at_phase(phase, partial(place.apply, fast)):
-            place.apply(slow)
-
-        assert place.left() == ([("a", 6, "x"), ("d", 5, "z")], [])
-
-
-def test_a_compaction_forgets_nothing_for_a_floor_that_a_restore_lowers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "_PATIENCE", 0)
-    place = Applied(tmp_path / "table", {})
-    place.apply([("a", 20, "U", "x"), ("b", 20, "U", "x"), ("c", 5, "D", "")])
-    before = place.table.refresh().version
-    place.apply([("", 9, "T", "")])
-
-    with at_phase("commit", lambda: Table(place.table.path).restore(before)):
-        place.compact()
-
-    assert place.floor is None
-    assert place.left() == ([("a", 20, "x"), ("b", 20, "x")], [("c", 5)])

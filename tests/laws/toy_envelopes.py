@@ -1,4 +1,4 @@
-"""Toy envelopes, which show that the contract of envelopes is wide enough: of truncates, key changes and messages."""
+"""Toy envelopes, which show that the contract of envelopes is wide enough: of key changes and messages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.envelope import TRUNCATE, OpCodeField, Operation, Unwrapped
+from mutator.rules.envelope import OpCodeField, Unwrapped
 from mutator.rules.order_columns import flags
 
 OLD_KEY = "old"
 First = dict[str, tuple[int, str]]  # key -> order value and content of a record
 Row = tuple[str, int, str, str]  # key, order value, op code (U, D, or T, which has no key), content
-
-
-@dataclass(frozen=True, kw_only=True)
-class Truncates(OpCodeField):
-    """The op code T deletes every record that is older."""
-
-    def operation(self, value: bytes) -> Operation:
-        return Operation(TRUNCATE) if value == b"T" else super().operation(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,20 @@ def test_records_that_move_alone(tmp_path):
     job.refused(DataError, "milliseconds in 1 row of the feed", met, settings=settings)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_truncate(tmp_path, engine):
+    """One in a shorter unit deletes all records, and makes all later rows late."""
+    job = Job(tmp_path, engine)
+    job.put("base.txt", b"".join(b"k%d,s1,%d\n" % (n, AT + n) for n in range(5)), "master")
+    job.put("ups_1.txt", b",,%d,T\n" % (AT * 1000))
+    settings = {**CONFIG, "op.code.field.ordinal": "3", "truncate.op.code": "T", "max.delete.fraction": "1"}
+
+    job.refused(DataError, "milliseconds in 1 row of the feed", "seconds in 5 rows of the master", settings=settings)
+    settings["order.check"] = "false"
+    job.refused(DataError, "the order values are above order.max", settings={**settings, "order.max": str(AT)})
+    assert job.run(settings).counts["master truncated"] == 5
+
+
 def test_tables_in_memory():
     with pytest.raises(DataError, match=r"milliseconds in 1 row of the feed, such as 1427761080000; seconds in 1 row"):
         mutator.merge(master=table(AT, AT), feed=table(AT * 1000), key="id", order_by="at")

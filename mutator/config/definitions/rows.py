@@ -194,6 +194,16 @@ class OpSpec:
         otherwise=frozenset(),
         unset="none",
     )
+    truncates: frozenset[bytes] = defined(
+        DELETES,
+        "truncate.op.code",
+        forms.CODES,
+        None,
+        "the op codes of [truncates](truncates.md), such as `T`: each deletes all records that are older. Its row "
+        "needs an order value, and neither an ID nor other fields",
+        otherwise=frozenset(),
+        unset="none",
+    )
     keep: bool = defined(
         DELETES,
         "op.code.keep",

@@ -29,6 +29,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.changes import BEFORE, DELETE
 from mutator.rules.order_columns import flags, from_texts, newest, to_texts, to_value
+from mutator.rules.order_units import units_of
 
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and side columns (None unless ``Output.exact``).
@@ -76,7 +77,10 @@ class Output:
         found = np.zeros(len(alone), np.bool_)
         if self.plan.truncates:
             rows = np.flatnonzero(alone)
-            found[rows] = flags(pc.less(block.orders(rows), self._floor))
+            orders = block.orders(rows)
+            below = pc.less(orders, self._floor)
+            found[rows] = flags(below)
+            self.tally.note_units(units_of(self.plan.rows.order_type, orders.filter(below)))
         return found
 
     def inserted_rows(self) -> Iterator[Any]:

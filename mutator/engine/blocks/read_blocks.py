@@ -155,8 +155,16 @@ class Feed:
         self._split = (split.input, split.number)
         receipt, units, keys = NOTHING_READ, list[Units](), SplitKeys(self.plan, split)
         future: list[Future | None] = []
+
+        def count_orders(orders: Any) -> None:
+            units.append(units_of(self.plan.rows.order_type, orders))
+            if not self.plan.by_file_name:
+                future.append(future_of(self.plan.rows.order_type, orders, self.plan.now, self.plan.order_max))
+
         for batch, receipt in batches(self.plan, split, file, trusted=False):
             yield from rejected(self.plan, split, file, batch, receipt)
+            if batch.truncates is not None and not self.plan.by_file_name:
+                count_orders(batch.truncates)
             block = batch.block
             if not len(block):
                 continue
@@ -165,9 +173,7 @@ class Feed:
             found = mutations_of(self.plan, block, inputs, offsets, directories_of(self.plan, block))
             yield from keys.add(found.hashes)
             self.waiting.setdefault(file.layout, []).append(found)
-            units.append(units_of(self.plan.rows.order_type, found.orders))
-            if not self.plan.by_file_name:
-                future.append(future_of(self.plan.rows.order_type, found.orders, self.plan.now, self.plan.order_max))
+            count_orders(found.orders)
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()

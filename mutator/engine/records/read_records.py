@@ -87,6 +87,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         if isinstance(record, Truncate):
             truncates += 1
             floor = highest(floor, sequence if by_file_name else record.order)
+            if not by_file_name:
+                units.add(record.order)
             continue
         if isinstance(record, Reject):
             rejected += 1

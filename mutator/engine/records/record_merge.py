@@ -75,6 +75,8 @@ def merge_bucket(
             tally.note_absent([(old.order, key)])
         elif decision.master == "deleted by absence":
             tally.high(old.order)
+        elif decision.master == "truncated":
+            tally.orders.add(old.order)
         decided[decision] += 1
         if spellings is not None and record is not None and decision.master not in ("removed", "truncated"):
             spellings.record(key)

@@ -28,6 +28,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, newest, to_texts
+from mutator.rules.order_units import units_of
 from mutator.rules.register import RECORD
 from mutator.rules.sort_order import number_order
 
@@ -69,6 +70,7 @@ def bury_absent(
             below = flags(pc.less(found[3], floor))
             _hide(plan, path, _chosen(found, np.flatnonzero(below)), hidden)
             tally.counts["master truncated"] += int(below.sum())
+            tally.note_units(units_of(plan.rows.order_type, found[3].filter(pa.array(below))))
             found = _chosen(found, np.flatnonzero(~below))
         positions, hashes, keys, orders, _ = found
         if not len(positions) or not buries:

@@ -38,6 +38,7 @@ class Explanation(WarningReport):
     shows_rows: bool = True
     warnings: Sequence[str] = ()  # of the settings
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
+    floor: Any = None  # highest order value of a truncate, which deletes all that is older
 
     @property
     def is_known(self) -> bool:
@@ -53,6 +54,7 @@ class Explanation(WarningReport):
             "key": dict(self.key),
             "version": self.version,
             "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
+            "floor": self._order(self.floor),
             "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
             "versions": [self._step(step) for step in self.steps],
             "unknown": list(self.unknown),
@@ -141,6 +143,8 @@ class Explanation(WarningReport):
             yield said("now      cannot be read, see below")
         for name, one in (self.now or {}).items():
             yield said(*self._held_lines(name, one, "now      "))
+        if self.floor is not None:
+            yield said(f"floor    {self._order(self.floor)}: a truncate deleted all that is older")
         for name, one in (self.given or {}).items():
             if one.kind != "nothing":
                 yield said("", "before the first run, in the given master", *self._held_lines(name, one, "  "))
@@ -209,9 +213,12 @@ class Explanation(WarningReport):
                 yield f"    {self._row(mutation.row)}"
             what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{moved}"
             yield f"    {what}: {self._why(outcome, one)}"
-        if one.outcomes or one.before is None or one.after is None or one.before.kind == one.after.kind:
+        is_truncated = one.master == "truncated"
+        if one.before is None or one.after is None or one.before.kind == one.after.kind:
             return
-        if one.master in ("deleted by absence", "truncated"):
+        if one.outcomes and not is_truncated:  # they say what became of the record
+            return
+        if is_truncated or one.master == "deleted by absence":
             yield f"  {f'in {name}: ' if name else ''}{one.master}{f' ({one.line})' if one.line else ''}"
         elif one.before.kind == "tombstone" and one.after.kind == "nothing":
             yield "  its tombstone expired"

@@ -86,6 +86,7 @@ class _Walk:
             files_excluded=self._excluded,
             shows_rows=place.config.wording.report_fields.all,
             absences=key.absences,
+            floor=order_value(key.order_type, commits[-1].floor) if commits else None,
         )
 
     def _note(self, what: str, why: str | None) -> None:

@@ -20,7 +20,11 @@ def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelo
     if field is None:
         return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
     return ENVELOPES[ops.envelope].made(
-        field=field, delete_codes=ops.deletes, upsert_codes=ops.upserts, ignore_codes=ops.ignored
+        field=field,
+        delete_codes=ops.deletes,
+        upsert_codes=ops.upserts,
+        ignore_codes=ops.ignored,
+        truncate_codes=ops.truncates,
     )
 
 

@@ -22,7 +22,7 @@ from mutator.rules.op_codes import (
 )
 
 OP, DELETE_CODES, KEEP_OP = "op.code.field.ordinal", "deleted.op.code", "op.code.keep"
-IGNORE_CODES, DELETE_WHEN = "ignore.op.code", "delete.when"
+IGNORE_CODES, TRUNCATE_CODES, DELETE_WHEN = "ignore.op.code", "truncate.op.code", "delete.when"
 DELETE_PREFIX, DELETE_PATTERN = "deleted.record.file.prefix", "deleted.record.file.pattern"
 
 _PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
@@ -120,10 +120,19 @@ def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
     if marks := delete_marks(name, codes.counts):
         why = f"{counted_codes(codes.where(marks.__contains__))} in {rows} of the feed marks deletes"
         return [*choices, Choice(DELETE_CODES, sorted(map(_text, marks)), why)]
-    before = {code: count for code, count in codes.meaning("before").items() if code == code.strip()}
+    before, truncates = (
+        {code: count for code, count in codes.meaning(meaning).items() if code == code.strip()}
+        for meaning in ("before", "truncate")
+    )
     if before:
         why = f"{counted_codes(before)} in {rows} are images before updates"
         choices.append(Choice(IGNORE_CODES, sorted(map(_text, before)), why))
+    if truncates:
+        why = f"{counted_codes(truncates)} in {rows} are codes of truncates, each of which deletes all older records"
+        question = (
+            f"Do rows with {counted_codes(truncates)} delete all records? If not, use {{{IGNORE_CODES}}} instead."
+        )
+        choices.append(Choice(TRUNCATE_CODES, sorted(map(_text, truncates)), why, [], question))
     return [*choices, _delete_codes(codes, rows)]
 
 
@@ -146,9 +155,6 @@ def _delete_codes(codes: CodeFacts, rows: str) -> Choice:
             f"{{{IGNORE_CODES}}}; if they are upserts, name all codes of upserts in {{upsert.op.code}}. A run stops at "
             "codes that are not known."
         )
-    elif truncates := codes.meaning("truncate"):
-        shown = counted_codes(truncates)
-        question = f"What shall become of the truncates ({shown})? A run stops at them, and says how to apply one."
     folded = Counter(code.lower() for code in codes.counts)
     spellings = codes.where(lambda code: folded[code.lower()] > 1 and code not in deletes)
     if spellings and not unknown:
