@@ -150,6 +150,8 @@ def _decided(ops: OpSpec, given: Given) -> Messages:
 
 def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:
     if not operation.full:
+        if operation.as_of is not None:
+            yield f"{setting('snapshot.as.of')}: '{operation.as_of}' needs {setting('sync.mode = full')}"
         return
     for key in (
         "op.code.field.ordinal",

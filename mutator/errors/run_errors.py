@@ -5,6 +5,7 @@ RUNS: dict[int, dict[str, str]] = {
         "usage": "{what}",
         "config": "{where}: {faults}",
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
+        "snapshot.as.of": ("{snapshot.as.of={value}} is not possible: {why}"),
         "diff.op": (
             "{old}, {new}: the rows of both have {count} fields, which does not show whether field {field} is an op "
             "code; set {op.code.in.master=true} if it is, or {op.code.in.master=false} if only feeds have the op code"

@@ -61,7 +61,7 @@ class Result:
     checked: frozenset[str]  # paths of files that were carried over, and read to check them
     checked_bytes: int
     expired: Any  # highest order value of a tombstone that expired, None if none did
-    floor: Any  # highest order value of a truncate, None without one
+    floor: Any  # highest order value of a truncate, or that of a snapshot; None without one
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
     replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
@@ -128,7 +128,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         checked=checked,
         checked_bytes=checked_bytes,
         expired=max((order for order in expired if order is not None), default=None),
-        floor=receipts.floor,
+        floor=receipts.floor if plan.as_of is None else plan.as_of,
         highest=highest,
         partitions=_by_partition(merges, lost),
         replaced=receipts.replaced,

@@ -48,7 +48,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     _check_order_units(plan, result)
     _check_order_max(plan, result)
     _check_duplicates(plan, survey, result)
-    if plan.register.full:
+    if plan.is_snapshot:
         _check_snapshot(plan, survey.state, result)
     _check_overwrite(plan, result)
     _check_deletes(plan, result)
@@ -106,7 +106,7 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
     counts, fraction = result.counts, plan.limits.max_duplicate_fraction
     sides = [("master", counts["master duplicate"], survey.master)]
-    if plan.register.full:  # the feed is a snapshot, which has each record once
+    if plan.is_snapshot:  # which has each record once
         sides.append(("feed", counts["feed superseded"], survey.feed))
     for side, duplicates, sources in sides:
         rows = counts[f"{side} rows"]
@@ -135,8 +135,8 @@ def _check_deletes(plan: Plan, result: Result) -> None:
             fraction=f"{fraction:g}",
             hint=_delete_hint(plan, counts),
         )
-    absent = counts["master deleted by absence"]
-    if plan.register.full and exceeds(absent, live, plan.limits.max_absence_fraction):
+    absent = counts["master deleted by absence"] + counts["master truncated"]
+    if plan.is_snapshot and exceeds(absent, live, plan.limits.max_absence_fraction):
         raise error(
             "absence",
             absent=f"{absent:,}",
@@ -148,10 +148,10 @@ def _check_deletes(plan: Plan, result: Result) -> None:
 
 def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     """Return what to compare where a run deletes too much."""
-    if plan.register.full and counts["feed inserted"]:
+    if plan.is_snapshot and counts["feed inserted"]:
         new = counted(counts["feed inserted"], "record")
         return f"the snapshot has {new} that {MASTER} lacks, so compare the IDs of both"
-    if plan.register.full:
+    if plan.is_snapshot:
         return "check that the snapshot is complete"
     if plan.operation != "apply" and counts["master deleted by absence"]:
         return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"
@@ -265,7 +265,7 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(place(one.source.path) for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where)
-    if known is None or plan.limits.allow_older_snapshot:
+    if known is None or plan.limits.allow_older_snapshot or not plan.register.full:
         return
     before = order_value(plan.rows.order_type, known.commit.snapshot) if known.commit.snapshot is not None else None
     bounds = [one for one in (before, result.highest) if one is not None]

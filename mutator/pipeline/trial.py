@@ -109,6 +109,8 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
         "horizon": plan.horizon,
         "floor": plan.floor,
         "truncates": plan.truncates,
+        "known_floor": plan.known_floor,
+        "as_of": plan.as_of,
         "absences": plan.absences,
     }
     for _ in merge_bucket(iter(elements), tally, lambda _: None, **how):

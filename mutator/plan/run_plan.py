@@ -17,6 +17,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.parts import place
 from mutator.formats.blocks.changed_rows import ChangeForm
+from mutator.plan.as_of import as_of
 from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
@@ -39,7 +40,7 @@ from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
-from mutator.rules.order_values import order_value
+from mutator.rules.order_values import order_text, order_value
 from mutator.rules.register import Register
 
 _LARGE = 1 << 20
@@ -65,6 +66,8 @@ class Plan(Reading):
     horizon: Any = None  # highest order value ever expired
     floor: Any = None  # highest order value of a truncate, a delete of every key, of this run or an earlier one
     truncates: bool = False  # the feed has raised it, so older records go
+    known_floor: Any = None  # of earlier runs: a record below it came with a snapshot as of it, and counts as one at it
+    as_of: Any = None  # order value that a full snapshot is as of: its rows count as not older
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
@@ -109,7 +112,12 @@ class Plan(Reading):
     @property
     def rejects_delete(self) -> bool:
         """Return whether a reject of the feed would delete its record, so that none may be set aside."""
-        return self.register.full or self.operation != "apply" or self.expects_no_rows
+        return self.is_snapshot or self.operation != "apply" or self.expects_no_rows
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Return whether the feed is a full snapshot."""
+        return self.register.full or self.as_of is not None
 
     def replaces(self, directory: str | None) -> bool:
         """Return whether an insert overwrite replaces a partition, given its directory.
@@ -184,7 +192,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
-    register = register_of(config, rows, full=config.operation.full)
+    at = as_of(config.operation.as_of, rows.order_type, next((one.sequence for one in survey.feed), None))
+    register = register_of(config, rows, full=config.operation.full and at is None)
+    floor = order_value(rows.order_type, known.commit.floor) if known is not None else None
     strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
@@ -195,8 +205,10 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
     operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
-    notes = _notes(asked.ops, config.operation, survey)
-    return Plan(
+    notes = [*_notes(asked.ops, config.operation, survey)]
+    if at is not None:
+        notes.append(f"the snapshot is as of {order_text(rows.order_type, at)}")
+    plan = Plan(
         run=run,
         now=now,
         rows=replace(rows, layout_of={}),  # the inputs have them
@@ -220,7 +232,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         unique=strategy.join == "broadcast" or (known is not None and known.commit.hash != ""),
         order_max=highest_order(asked.order, rows.order_type),
         horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
-        floor=order_value(rows.order_type, known.commit.floor) if known is not None else None,
+        floor=floor,
+        known_floor=floor,
+        as_of=at,
         absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
@@ -238,6 +252,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
         ),
     )
+    return plan.truncated(at)
 
 
 def rejects_of(limits: LimitSpec) -> dict[str, int]:

@@ -124,8 +124,8 @@ class TableRecord:
 
 
 _Read = TypeVar("_Read")
-# Outcomes of mutations that leave no row and no tombstone behind
-_UNSEEN = ("feed late", "feed no-op", "feed rejected", "feed truncate")
+# Outcomes that leave no row and no tombstone behind
+_UNSEEN = ("feed late", "feed no-op", "feed rejected", "feed truncate", "master truncated")
 
 Shown = Callable[[str], str]  # returns a full path as the user gives it
 # Given the run of the workflow that made a version, or None, and a feed file: its path, or None and why it is not there

@@ -544,6 +544,7 @@ def test_faults_of_one_key_and_of_several_are_found_together():
         ),
         ({"truncate.op.code": "T"}, ["truncate.op.code: 'T' needs op.code.field.ordinal"]),
         ({"sync.mode": "full", "truncate.op.code": "T"}, [f"truncate.op.code: 'T' {BESIDE_FULL}"]),
+        ({"snapshot.as.of": "9"}, ["snapshot.as.of: '9' needs sync.mode = full"]),
         ({"upsert.op.code": "I"}, ["upsert.op.code: 'I' needs op.code.field.ordinal"]),
         ({"op.code.keep": "true"}, ["op.code.keep: 'true' needs op.code.field.ordinal"]),
         ({"op.code.in.master": "false"}, ["op.code.in.master: 'false' needs op.code.field.ordinal"]),

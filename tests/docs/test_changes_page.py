@@ -28,5 +28,5 @@ def test_every_command_of_the_page_prints_its_output(name, tmp_path, monkeypatch
         capfd.readouterr()
         assert cli.main(command.split()[1:]) == 0
         assert TIME.sub("TIME", capfd.readouterr().out).strip() == expected.strip(), command
-    assert len(commands) == 2
+    assert commands
     assert list(Path("changed").glob("part-*.parquet"))

@@ -65,6 +65,7 @@ def plan_of(order_type="long"):
         set_aside=0,
         master_is_table=False,
         horizon=None,
+        as_of=None,
         block_type=BLOCK_TYPES["text"],
     )
 

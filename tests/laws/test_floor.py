@@ -172,7 +172,7 @@ def test_a_truncate_is_accounted_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_overwrite_may_insert_rows_below_the_floor(engine: str, tmp_path: Path) -> None:
-    """What it replaces counts as deleted at the floor, and it revives even newer deletes."""
+    """What it replaces counts as deleted at the floor, and it revives even newer deletes. Its rows count as at it."""
     operation = {"write.operation": "apply"}
 
     def on(settings: Any, **more: Any) -> None:
@@ -182,9 +182,9 @@ def test_an_overwrite_may_insert_rows_below_the_floor(engine: str, tmp_path: Pat
     runs: list[list[Row]] = [
         [("", 9, "T", ""), ("b", 9, "U", "x")],
         [("a", 3, "U", "y"), ("c", 4, "U", "y")],
-        [("a", 5, "U", "z"), ("d", 5, "U", "z"), ("c", 6, "D", ""), ("", 7, "T", "")],
+        [("a", 9, "U", "z"), ("d", 5, "U", "z"), ("c", 6, "D", ""), ("", 7, "T", "")],
     ]
-    assert merged(tmp_path / "all", runs, engine, BY_POSITION, on) == ([("a", 5, "z")], [])
+    assert merged(tmp_path / "all", runs, engine, BY_POSITION, on) == ([("a", 9, "z"), ("c", 4, "y")], [])
 
     operation["write.operation"] = "apply"
     with pytest.raises(mutator.DataError, match=r"has a truncate \(order value 9\), and an insert"):
@@ -269,7 +269,7 @@ def test_an_explanation_knows_the_floor(engine: str, tmp_path: Path) -> None:
     assert {
         late.format("upsert", 4),
         "  truncated (below the floor)",
-        "floor    5: a truncate deleted all that is older",
+        "floor    5: all that is older was deleted",
     } <= {*replaced_late}
     assert late.format("delete", 2) in explained(tmp_path, 0, "c")
     assert late.format("upsert", 4) in explained(tmp_path, 1, "a")

@@ -119,9 +119,9 @@ def test_an_overwrite_of_a_table_may_insert_rows_below_the_floor(tmp_path: Path)
     place = Applied(tmp_path, PARTITIONS[1])
     place.apply([("", 9, "T", ""), ("b", 9, "U", "x")])
     place.table.refresh().insert_overwrite(place.feed([("a", 3, "U", "y"), ("c", 4, "U", "y")]))
-    place.apply([("a", 5, "U", "z"), ("d", 5, "U", "z"), ("c", 6, "D", ""), ("", 7, "T", "")])
+    place.apply([("a", 9, "U", "z"), ("d", 5, "U", "z"), ("c", 6, "D", ""), ("", 7, "T", "")])
 
-    assert place.left() == ([("a", 5, "z"), ("b", 9, "x")], [])
+    assert place.left() == ([("a", 9, "z"), ("b", 9, "x"), ("c", 4, "y")], [])
     with pytest.raises(mutator.DataError, match="has a truncate"):
         place.table.refresh().insert_overwrite(place.feed([("", 12, "T", ""), ("b", 12, "U", "x")]))
 

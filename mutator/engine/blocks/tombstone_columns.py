@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mutator.engine.blocks.mutations import key_names
+from mutator.engine.blocks.mutations import Mutations, key_names
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
@@ -19,11 +21,25 @@ def floor_of(plan: Plan, kind: str = NOTHING) -> Any:
     """Return the floor that a key meets, as an element of a column of order values; None without one.
 
     kind: of what the place has of the key. Records meet it in the run that raises it: those that are below it later
-    came by an insert overwrite.
+    count as records at it (``met_records``).
     """
     if plan.floor is None or (kind == RECORD and not plan.truncates):
         return None
     return to_column(plan.rows.order_type, [plan.floor])[0]
+
+
+def met_records(plan: Plan, orders: Any) -> Any:
+    """Return the order values of records that mutations meet. orders: their own."""
+    return _raised(plan, orders, plan.known_floor)
+
+
+def at_as_of(plan: Plan, winners: Mutations) -> Mutations:
+    """Return winners with the order values by which they meet what is there. winners: with their own."""
+    return winners if plan.as_of is None else replace(winners, orders=_raised(plan, winners.orders, plan.as_of))
+
+
+def _raised(plan: Plan, orders: Any, least: Any) -> Any:
+    return orders if least is None else pc.max_element_wise(orders, to_column(plan.rows.order_type, [least])[0])
 
 
 def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:

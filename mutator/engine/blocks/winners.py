@@ -12,7 +12,7 @@ from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import BlockBag, last_of_keys
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_columns, key_names
 from mutator.engine.blocks.spool import BATCH
-from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, tombstone_table
+from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, own_orders, tombstone_table
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import Hashes, unequal
@@ -37,6 +37,7 @@ class Winners:
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range | None = None) -> None:
         """Take the winners of a task. parts: the numbers of their hash parts; None if the feed is not divided."""
+        self.row_orders, found = found.orders, at_as_of(plan, found)
         self.folded, self._bag = found, BlockBag(plan, Columns([found]))
         self._ends: tuple[Ints, Ints] | None = None  # first and last mutation of each key; None: it has one
         if not plan.register.leaves_one:
@@ -123,7 +124,7 @@ class Winners:
         positions: numbers of the winners. old_orders, old_rows, sides: of the records. replaced: whether the partition
         of each record is replaced; None if none was met.
         """
-        found = self.found
+        found, old_orders = self.found, met_records(self.plan, old_orders)
         actions = np.zeros(len(positions), np.int64)
         self.met[positions] = True
         self._met.append(positions)

@@ -35,7 +35,7 @@ from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
-from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, raised_orders
+from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, own_orders, raised_orders
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.merging_task import MergingTask
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
@@ -105,7 +105,7 @@ class _Search:
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         assert plan.master is not None
-        self._plan, self._found, self._tally = plan, found, tally
+        self._plan, self._found, self._tally = plan, at_as_of(plan, found), tally
         self._files: dict[str, tuple[str, FileEntry]] = {}
         for directory, files in plan.master.partitions.items():
             self._files |= {part.path: (directory, part) for part in files.data}
@@ -148,7 +148,9 @@ class _Search:
             register = self._plan.register
             register = register.replacing if self._plan.replaces(part.directory) else register
             met, floor = part.orders, floor_of(self._plan, part.kind)
-            if floor is not None and part.kind == TOMBSTONE:
+            if part.kind == RECORD:
+                met = met_records(self._plan, met)
+            elif floor is not None:
                 met = pc.max_element_wise(met, floor)
             olds = Olds(part.kind, flags(pc.greater(met, order)), np.zeros(len(numbers), np.bool_), met)
             stays = own[numbers] == part.directory

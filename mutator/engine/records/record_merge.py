@@ -43,6 +43,8 @@ def merge_bucket(
     absences: Mapping[int, Any] = MappingProxyType({}),
     floor: Any = None,
     truncates: bool = False,
+    known_floor: Any = None,
+    as_of: Any = None,
     no_sides: tuple[None, ...] = (),
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
@@ -52,7 +54,7 @@ def merge_bucket(
     precedence of each winner. rejected: called with each winner that is rejected, and why. horizon, expire_before: None
     where tombstones never expire. spellings: gets the keys of records, and those that are inserted. absences: by which
     the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate. truncates: the run raised it.
-    no_sides: a NULL for each side column.
+    known_floor, as_of: as in ``Plan``. no_sides: a NULL for each side column.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -60,9 +62,13 @@ def merge_bucket(
     decided = Counter[Decision]()
     for key, group in _by_order(elements) if register.by_order else groupby(elements, key=_key):
         record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
+        own = folded
+        if as_of is not None and folded is not None:
+            folded = raised(folded, as_of)
         old = _NO_OLD
         if record is not None:
-            old = Old(RECORD, record[0][0], record[1], record[2])
+            order = record[0][0] if known_floor is None else max(record[0][0], known_floor)
+            old = Old(RECORD, order, record[1], record[2])
         elif tombstone is not None:
             order = tombstone[0] if register.full else met_order(*tombstone, absences)
             old = Old(TOMBSTONE, order if floor is None else max(order, floor))
@@ -89,7 +95,7 @@ def merge_bucket(
             tally.note("duplicate IDs", key)
         if folded is not None:
             new_row = folded.last.row if new_row is None else new_row
-            new_order = folded.last.order if new_order is None else new_order
+            new_order = own.last.order if new_order is None and own is not None else new_order
         if changed is not None and result in _CHANGES and (record or result == "write"):
             before = None if record is None else old.row
             changed(before, new_row if result == "write" else None)
@@ -101,7 +107,8 @@ def merge_bucket(
             assert row is not None
             if result == "keep" or (result == "touch" and register.side_columns and not new_sides):
                 new_sides = old.sides
-            yield position, (row, old.order if result == "keep" else new_order, *(new_sides or no_sides))
+            own_order = record[0][0] if record is not None and result == "keep" else new_order
+            yield position, (row, own_order, *(new_sides or no_sides))
             continue
         if result == "drop":
             continue
@@ -112,6 +119,12 @@ def merge_bucket(
             bury((key, order, committed))
     for decision, count in decided.items():
         tally.count(decision, count)
+
+
+def raised(folded: Folded, order: Any) -> Folded:
+    """Return the mutations of a key in a snapshot: the last one counts as not older than what the snapshot is as of."""
+    last = folded.last
+    return folded if last.order >= order else folded._replace(last=last._replace(place=(order, *last.place[1:])))
 
 
 def _collect(

@@ -62,6 +62,8 @@ def write_bucket(
             absences=plan.absences,
             floor=plan.floor,
             truncates=plan.truncates,
+            known_floor=plan.known_floor,
+            as_of=plan.as_of,
             no_sides=(None,) * len(plan.side_columns),
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):

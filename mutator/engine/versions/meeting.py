@@ -22,6 +22,7 @@ from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
 from mutator.engine.blocks.mutations import Mutations
+from mutator.engine.blocks.tombstone_columns import met_records
 from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
@@ -95,7 +96,9 @@ class Meeting:
         if self._winners.settle():
             self._hashed = None
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
-        orders = exchanged(self._winners.found.orders, self._raised)
+        # Those of a snapshot count as higher ones, but what is stored is what the rows have.
+        orders = self._winners.found.orders if self._plan.as_of is None else self._winners.row_orders
+        orders = exchanged(orders, self._raised)
         hashed = self._hashed
         return DecidedRows(
             self._keys, self._partitions.names, written, self._indexed, self._winners.settled, orders, hashed, sides
@@ -153,25 +156,26 @@ class Meeting:
                 self._positions.setdefault(file.path, []).append(met.positions[rows])
         # Old order values are seldom read, but the highest ones show their units.
         winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
+        highs = met_records(plan, met.highs)
         orders = found.orders.take(pa.array(met.numbers))
         same = self._same(met, replaced)
         older, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
         # Those of extents with a row that is not older than the winner.
-        rows, old, sides = np.flatnonzero(flags(pc.less_equal(orders, met.highs))), None, None
+        rows, old, sides = np.flatnonzero(flags(pc.less_equal(orders, highs))), None, None
         seen: tuple[Any, ...] = ()
         if reads:
             rows = np.arange(len(same))
             old = met.orders(plan, rows)
             sides = self._sides(met, old)
-            seen = old, self._rows(met), sides
+            seen = met_records(plan, old), self._rows(met), sides
         if len(rows):
-            old = met.orders(plan, rows) if old is None else old
+            old = met_records(plan, met.orders(plan, rows) if old is None else old)
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new))
         if plan.truncates and not seen:
             # A winner that is newer than all rows of an extent is below the floor only if they are, too.
-            seen = (met.highs if old is None else exchanged(met.highs, [(rows, old)]),)
+            seen = (highs if old is None else exchanged(highs, [(rows, old)]),)
         actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)
         if len(rows):
             winners.note_late(new, old, winners.late[met.numbers[rows]])

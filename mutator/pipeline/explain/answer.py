@@ -38,7 +38,7 @@ class Explanation(WarningReport):
     shows_rows: bool = True
     warnings: Sequence[str] = ()  # of the settings
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
-    floor: Any = None  # highest order value of a truncate, which deletes all that is older
+    floor: Any = None  # all that is older was deleted
 
     @property
     def is_known(self) -> bool:
@@ -144,7 +144,7 @@ class Explanation(WarningReport):
         for name, one in (self.now or {}).items():
             yield said(*self._held_lines(name, one, "now      "))
         if self.floor is not None:
-            yield said(f"floor    {self._order(self.floor)}: a truncate deleted all that is older")
+            yield said(f"floor    {self._order(self.floor)}: all that is older was deleted")
         for name, one in (self.given or {}).items():
             if one.kind != "nothing":
                 yield said("", "before the first run, in the given master", *self._held_lines(name, one, "  "))
@@ -185,7 +185,7 @@ class Explanation(WarningReport):
         action = "" if self.kind != "table" else f", {feed.action.replace('_', ' ')}"
         yield f"{title}, {feed.committed[:19]}{action}{what}"
         for name, one in () if step.differs and not step.decided_any else step.decided.items():
-            yield from self._decided_lines(name, one)
+            yield from self._decided_lines(name, one, feed.as_of)
         for row in feed.rows.rejected:
             yield from self._rejected_lines(row)
         yield from (f"  {self._path(path)}: delivered again, skipped" for path in feed.again)
@@ -202,7 +202,7 @@ class Explanation(WarningReport):
         yield f"    {self._row(one.row)}"
         yield f"    rejected{f': {one.reason}' if self.shows_rows else ''}"
 
-    def _decided_lines(self, name: str | None, one: Decided) -> Iterator[str]:
+    def _decided_lines(self, name: str | None, one: Decided, as_of: Any) -> Iterator[str]:
         if name and one.outcomes:
             yield f"  in {name}"
         for outcome in reversed(one.outcomes):
@@ -211,7 +211,8 @@ class Explanation(WarningReport):
             yield f"  {self._path(mutation.file)}, {mutation.position}"
             if mutation.row:  # a tombstone has none
                 yield f"    {self._row(mutation.row)}"
-            what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{moved}"
+            at = "" if as_of is None or mutation.order >= as_of else f", in a snapshot as of {self._order(as_of)}"
+            what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{at}{moved}"
             yield f"    {what}: {self._why(outcome, one)}"
         is_truncated = one.master == "truncated"
         if one.before is None or one.after is None or one.before.kind == one.after.kind:

@@ -39,6 +39,8 @@ class RunFeed:
     horizon: Any = None  # highest order value that had expired before the run
     floor: Any = None  # highest order value of a truncate, after the run
     truncates: bool = False  # the run raised it
+    known_floor: Any = None  # before the run
+    as_of: Any = None  # order value that a full snapshot is as of
     held: ByPartition | None = None  # the state of the key in the dataset of the run; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
     action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
@@ -140,6 +142,8 @@ def _decided(
                 absences=absences,
                 floor=run.floor,
                 truncates=run.truncates,
+                known_floor=run.known_floor,
+                as_of=run.as_of,
             )
         everywhere = run.register.full or run.truncates
         if is_partitioned and not mutations and before != decided.after and not everywhere:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
-from mutator.engine.records.record_merge import Tombstone, merge_bucket
+from mutator.engine.records.record_merge import Tombstone, merge_bucket, raised
 from mutator.engine.tally import Tally
 from mutator.rules import register as rules
 from mutator.rules.absences import met_order
@@ -103,12 +103,14 @@ def decide_key(
     absences: Mapping[int, Any] = MappingProxyType({}),
     floor: Any = None,
     truncates: bool = False,
+    known_floor: Any = None,
+    as_of: Any = None,
 ) -> Decided:
     """Decide about a key as the run did.
 
     before: what the master held; None: not known. register: of the run. now, expire_before: commit times in ms.
-    horizon, absences, floor, truncates: as in ``merge_bucket``. is_complete: no other mutation of the run can have had
-    the key.
+    horizon, absences, floor, truncates, known_floor, as_of: as in ``merge_bucket``. is_complete: no other mutation of
+    the run can have had the key.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
@@ -128,6 +130,8 @@ def decide_key(
             absences=absences,
             floor=floor,
             truncates=truncates,
+            known_floor=known_floor,
+            as_of=as_of,
         )
     )
     counts = tally.counts
@@ -139,7 +143,12 @@ def decide_key(
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" else None
-    line: str | None = register.line(*_met_by(register, before, ordered, absences), met_floor)
+    folded, old = _met_by(register, before, ordered, absences)
+    if folded is not None and as_of is not None:
+        folded = raised(folded, as_of)
+    if old.kind == rules.RECORD and known_floor is not None:
+        old = old._replace(order=max(old.order, known_floor))
+    line: str | None = register.line(folded, old, met_floor)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
     outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]

@@ -58,6 +58,11 @@ class _Master(ExplainedPlace):
                 raise error("path.missing", path=self._before, what="dataset")
             self._earlier = read_manifest(storage, self._before)
 
+    @property
+    def first_floor(self) -> str | None:
+        """The floor of the earlier master."""
+        return None if self._earlier is None else self._earlier.commit.floor
+
     def commits(self) -> Sequence[Commit]:
         """Return a version for each commit time of the feed files that the manifest lists, after the earlier master."""
         known = self.key.known
@@ -65,7 +70,6 @@ class _Master(ExplainedPlace):
             return ()
         last, since = known.commit, "" if self._earlier is None else self._earlier.commit.committed
         floors = {last.committed: last.floor}  # the manifest does not say which run raised it
-        first = None if self._earlier is None else self._earlier.commit.floor
         ordered = sorted((part for part in known.feed if part.committed > since), key=lambda part: part.committed)
         return [
             Commit(
@@ -74,7 +78,7 @@ class _Master(ExplainedPlace):
                 action=RUN,
                 run=last.run if committed == last.committed else "",
                 committed=committed,
-                floor=floors.get(committed, first),
+                floor=floors.get(committed, self.first_floor),
                 feed=tuple(parts),
             )
             for committed, parts in groupby(ordered, key=lambda part: part.committed)

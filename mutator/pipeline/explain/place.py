@@ -80,6 +80,11 @@ class ExplainedPlace(ABC):
     def commits(self) -> Sequence[Commit]:
         """Return the versions that may have changed a record, oldest first."""
 
+    @property
+    def first_floor(self) -> str | None:
+        """The floor before the first version, as far as it is known."""
+        return None
+
     @abstractmethod
     def now(self) -> HeldOrWhy:
         """Return what the place holds now."""

@@ -22,6 +22,7 @@ from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.place import ExplainedPlace
+from mutator.plan.as_of import as_of
 from mutator.plan.registers import register_of
 from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_value
@@ -99,7 +100,7 @@ class _Walk:
         before: the version before, whose horizon a run meets, and whose floor it may raise.
         """
         place, order_type = self._place, self._key.order_type
-        horizon, known = (None, None) if before is None else (place.horizon(before), before.floor)
+        horizon, known = (None, place.first_floor) if before is None else (place.horizon(before), before.floor)
         if not place.concerns(version):
             self._excluded += len(version.feed)
             return None
@@ -115,6 +116,7 @@ class _Walk:
             horizon=order_value(order_type, horizon),
             floor=order_value(order_type, version.floor),
             truncates=version.floor != known,
+            known_floor=order_value(order_type, known),
             held=held,
             restored=None if version.restored is None else version.restored.version,
             action=version.action,
@@ -151,13 +153,17 @@ class _Walk:
         overwrites, is_full = version.action in OVERWRITES, bool(counts.get(_ABSENT))
         if version.action == RUN:  # a log that does not say what a run did
             overwrites, is_full = config.operation.overwrites, config.operation.full
+        is_full = is_full and not overwrites and config.operation.as_of is None
+        sequence = next((one.place[1] for one in rows.mutations), None)
+        at = as_of(config.operation.as_of, self._key.order_type, sequence) if rows.mutations else None
         now, retention = _moment(version), config.retention.tombstones
         return replace(
             run,
             rows=self._with_paths(rows),
             gone=gone if may_have_more else {},
             now=now,
-            register=register_of(config, self._key.rows, full=is_full and not overwrites),
+            register=register_of(config, self._key.rows, full=is_full),
+            as_of=at,
             overwrites=overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             is_winner_known=bool(own),
