@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
-from mutator.formats.content import Window
+from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.rules.json_paths import NULLS, OTHERS, field_in
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.in_memory import InMemory
@@ -262,3 +263,90 @@ def test_init_proposes_a_format_that_a_first_run_can_write(tmp_path: Any, monkey
     assert main(["run", "-q"]) == 0
     suffix = ".csv" if words else ".parquet"
     assert {one.suffix for one in (tmp_path / "merged").glob("part-*")} == {suffix}
+
+
+NESTED = pa.schema(
+    [
+        ("id", pa.string()),
+        ("after", pa.struct([("a", pa.string()), ("b.c", pa.string())])),
+        pa.field("source", pa.struct([("lsn", pa.int64())]), metadata={OTHERS: b""}),
+    ],
+    metadata={NULLS: b""},
+)
+LEAVES = ("source.lsn", "after.b.c", "id", "after.a")
+
+
+def leaves(data: bytes, names: tuple[str, ...] = LEAVES) -> tuple[list[Any], list[tuple[int, str]]]:
+    """Return the texts of leaves, and (line, reason) of rejects."""
+    found = list(JSON.read(InMemory(data, Window("lf")), NESTED, names, PLAIN))
+    rows = [tuple(row.values()) for one in found for row in one.batch.to_pylist()]
+    return rows, [(line, reason) for one in found for _, line, reason, _ in one.rejects]
+
+
+OBJECTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": VALUES,
+        "after": st.none() | st.fixed_dictionaries({}, optional={"a": VALUES, "b.c": VALUES}),
+        "source": st.none() | st.fixed_dictionaries({}, optional={"lsn": VALUES, "db": VALUES}),
+    },
+)
+
+
+@given(st.lists(st.none() | OBJECTS, max_size=8), st.sampled_from(STYLES))
+@law(60)
+def test_leaves_of_nested_objects(rows: list[Any], style: Any) -> None:
+    body = "".join(json.dumps(row, **style) + "\n" for row in rows).encode("utf-8", "surrogatepass")
+
+    def text(value: Any, *path: str) -> bytes | None:
+        for name in path:
+            value = None if value is None else value.get(name)
+        if value is None:
+            return None
+        return value.encode() if isinstance(value, str) else json.dumps(value, **style).encode()
+
+    paths = (("source", "lsn"), ("after", "b.c"), ("id",), ("after", "a"))
+    assert leaves(body) == ([tuple(text(row, *path) for path in paths) for row in rows], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (
+            b'{"after":{"a":1,"z":2}}',
+            "has the member 'after.z', which none of the first rows has; name it in output.schema",
+        ),
+        (b'{"after":{"a":1,"a":1}}', "has the member 'after.a' twice"),
+        (b'{"after":{"a":1},"after":{"a":1}}', "has the member 'after' twice"),
+        (b'{"source":{"x":1,"x":1}}', "has the member 'source.x' twice"),
+        (b'{"source":{"x":1},"id":1,"id": 1}', "has the member 'id' twice"),
+        (b'{"after":[{"a":1}]}', "has no JSON object in 'after'"),
+        (b'{"after":{"a":1}', "is not JSON: Input data was truncated"),
+        (b'"x"', "is not a JSON object"),
+    ],
+)
+def test_a_bad_object_within_a_line_is_a_reject(line: bytes, why: str) -> None:
+    rows, rejects = leaves(b'{"id":1}\nnull\n%b\n{"source":{"lsn":2,"y":[0]}}' % line)
+    assert rows == [(None, None, b"1", None), (None,) * 4, (b"2", None, None, None)]
+    assert rejects == [(3, why)]
+
+
+def test_an_object_and_a_member_of_it_are_both_read() -> None:
+    rows, rejects = leaves(b'{"source":{"lsn":2,"y":"\\""}}\n{"source":"x"}\n{}\n', ("source.lsn", "source"))
+    assert rows == [(b"2", b'{"lsn":2,"y":"\\""}'), (None, b"x"), (None, None)]
+    assert rejects == []
+
+
+def test_a_name_that_may_be_a_path_is_told() -> None:
+    schema = pa.schema([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+    for name, why in (("a.b", r"field a\.b may be member 'a\.b', or member 'b' of a"), ("a.c", r"has no member a\.c")):
+        with pytest.raises(NotReadable, match=why):
+            list(JSON.read(InMemory(b"{}"), schema, [name], PLAIN))
+
+
+def test_the_types_of_leaves_are_those_of_their_first_values() -> None:
+    lines = b'{"a":{"b":1,"c":"x","d":null}}\n{"a":null}\n{"a":{"b":2.5,"c":1,"d":{"e":true}}}\n'
+    found = JSON.probe(io.BytesIO(lines), PLAIN)
+    assert found.schema.field("a").type == pa.string()
+    types = {name: field_in(found.opened, name).type for name in ("a.b", "a.c", "a.d.e")}
+    assert types == {"a.b": pa.float64(), "a.c": pa.string(), "a.d.e": pa.bool_()}

@@ -47,6 +47,8 @@ class FileSchema:
     header_end: int = 0  # byte offset after the header line
     bom: bool = False  # the file begins with a UTF-8 byte order mark
     native: Any = field(default=None, hash=False)  # the format's own schema; of Avro, the JSON value
+    # Of JSON Lines: its pa.Schema with each object as a struct, whose members may have values that the type lacks
+    opened: Any = field(default=None, compare=False)
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # pa.Scalar by field
 
 

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from mutator.errors.parts import setting
 from mutator.formats.content import Content, OtherForm
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
+from mutator.formats.files.json_members import OBJECT, Members, Pairs, members_of
 from mutator.formats.files.line_scan import NEWLINE, Lines, scan
 from mutator.formats.files.lines import UTF8_BOM, chunks
-from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Ints, binary, exchanged
+from mutator.rules.byte_columns import PAD, ByteColumn, Ints
 
 _MOST_DIGITS = 38  # of a decimal
 _MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
-_QUOTE, _N, _SLASH, _OPEN, _CLOSE, _SPACE = b'"n\\{} '
+_QUOTE, _N, _L, _OPEN, _CLOSE, _LIST = b'"nl{}['
 _ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 or newer: jq -c '.[]')"
 _TOO_DEEP = "is nested too deep"
 _OTHER = "does not begin with a JSON object", f"have JSON Lines delivered, or set another {setting('feed.format')}"
@@ -60,20 +58,22 @@ class JsonLinesFiles:
         values = dict[str, list[bytes]]()
         for line in lines:
             try:
-                for name, value in _OBJECT.decode(line).items():
+                for name, value in OBJECT.decode(line).items():
                     values.setdefault(name, []).append(bytes(value))
             except (msgspec.DecodeError, RecursionError):
                 continue  # the row is a reject, whose reason the reader says
         odd = next((name for name in values if _ODD.search(name)), None)
         if odd is not None:
             raise OtherForm(f"has a member {odd!r}", "rename it: quotes, backslashes and controls cannot be in names")
-        return FileSchema(pa.schema([(name, _type_of(found)) for name, found in values.items()]), bom=bom)
+        schema = pa.schema([(name, _type_of(found)) for name, found in values.items()])
+        opened = pa.schema([(one.name, _opened_type(one.type, values[one.name])) for one in schema])
+        return FileSchema(schema, bom=bom, opened=opened)
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Yield rows whose fields are large_binary, NULL for ``null`` and for members that a row lacks."""
-        before = 0
+        before, members = 0, members_of(schema, tuple(names))
         for offset, chunk in chunks(content.blocks(), content.window):
-            found = _rows(scan(chunk, offset, content.window, NEWLINE, 1), before, tuple(schema.names), names)
+            found = _rows(scan(chunk, offset, content.window, NEWLINE, 1), before, members, names)
             before += found.lines
             yield found
 
@@ -100,13 +100,12 @@ class JsonLinesFiles:
 
 
 _ODD = re.compile(r'["\\\x00-\x1f]')  # in names that msgspec does not take
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _is_cut(line: bytes) -> bool:
     """Return whether a line is the beginning of a document that goes on in the next line."""
     try:
-        _OBJECT.decode(line)
+        OBJECT.decode(line)
     except (msgspec.DecodeError, RecursionError) as fault:
         return "truncated" in str(fault) and not line.rstrip().endswith(b"}")
     return False
@@ -147,6 +146,26 @@ def _nested_type(values: Sequence[bytes]) -> Any:
     return found if _depth(found) <= _MOST_LEVELS else pa.string()
 
 
+def _opened_type(data_type: Any, values: Sequence[bytes], levels: int = _MOST_LEVELS) -> Any:
+    """Return a type in which objects are structs, even where a member has values of several kinds.
+
+    data_type: that of the values as a whole.
+    """
+    if not levels or any(value[0] not in b"{n" for value in values) or all(value[0] == _N for value in values):
+        return data_type
+    members = _by_member(values).items()
+    return pa.struct([(name, _opened_type(_type_of(inner), inner, levels - 1)) for name, inner in members])
+
+
+def _by_member(objects: Sequence[bytes]) -> dict[str, list[bytes]]:
+    """Return the values of each member of some objects."""
+    found = dict[str, list[bytes]]()
+    for one in objects:
+        for name, value in OBJECT.decode(one).items() if one[0] == _OPEN else ():  # others are null
+            found.setdefault(name, []).append(bytes(value))
+    return found
+
+
 def _depth(data_type: Any) -> int:
     """Return the number of levels of a type."""
     if not pa.types.is_nested(data_type):
@@ -163,31 +182,20 @@ def _without_times(data_type: Any) -> Any:
     return pa.string() if pa.types.is_temporal(data_type) or pa.types.is_null(data_type) else data_type
 
 
-@lru_cache
-def _decoder(names: tuple[str, ...]) -> tuple[Any, Ints]:
-    """Return a decoder of objects without other members, and the bytes of each name with quotes, colon and comma."""
-    members = [(f"f{number}", msgspec.Raw, msgspec.Raw(b"")) for number in range(len(names))]
-    renamed = {f"f{number}": name for number, name in enumerate(names)}
-    row = msgspec.defstruct("Row", members, rename=renamed, forbid_unknown_fields=True, gc=False)
-    sizes = [len(json.dumps(name, ensure_ascii=False).encode()) + 2 for name in names]
-    return msgspec.json.Decoder(row), np.array(sizes, np.int64)
-
-
-def _rows(lines: Lines, before: int, members: tuple[str, ...], names: Sequence[str]) -> RowBatch:
-    """Return the rows of some lines. before: number of lines of the split before them. members: of the file."""
-    decoder, sizes = _decoder(members)
-    table, found = lines.table, _decoded(decoder, lines, members)
-    values = [_values(map(attrgetter(f"f{number}"), found.rows), len(found.rows)) for number in range(len(members))]
+def _rows(lines: Lines, before: int, members: Members, names: Sequence[str]) -> RowBatch:
+    """Return the rows of some lines. before: number of lines of the split before them. names: of leaves."""
+    table, found = lines.table, _decoded(lines, members)
     numbers = found.numbers
-    for row in _other_lengths(lines, numbers, values, sizes).tolist():
+    leaves = members.leaves(found.rows)
+    for row in leaves.of_other_lengths(lines.data, table.starts[numbers], table.ends[numbers]).tolist():
         line = lines.data[table.starts[numbers[row]] : table.ends[numbers[row]]].tobytes()
-        why = _fault_of_members(line)
+        why = _repeated(line, members)
         if why is not None:
             found.faults[int(numbers[row])] = why
-    columns = {name: _texts(one) for name, one in zip(members, values, strict=True) if name in names}
+    columns = [leaves.texts(name) for name in names]
     good = ~np.isin(numbers, [*found.faults])
     numbers = numbers[good]
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in names], [*names])
+    batch = pa.RecordBatch.from_arrays(columns, [*names])
     if not len(names):
         batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(numbers), pa.struct([])))
     elif not good.all():
@@ -212,19 +220,23 @@ def _rows(lines: Lines, before: int, members: tuple[str, ...], names: Sequence[s
 class _Decoded(NamedTuple):
     """The objects of some lines."""
 
-    rows: Sequence[Any]  # with the text of each member; empty where it is missing
+    rows: Sequence[Any]  # with the text of each leaf; empty where it is missing
     numbers: Ints  # of their lines
     faults: dict[int, str]  # number of a line to the reason why it is a reject; other lines are blank
 
 
-def _decoded(decoder: Any, lines: Lines, members: Sequence[str]) -> _Decoded:
+def _decoded(lines: Lines, members: Members) -> _Decoded:
     data, starts, ends = lines.data, lines.table.starts, lines.table.ends
     body = data[: -len(PAD)].tobytes()
     # An object that spans lines, or shares one, would be read as a row.
-    if (data[starts] == _OPEN).all() and (data[ends - 1] == _CLOSE).all():
+    first, last = data[starts], data[ends - 1]
+    whole = (first == _OPEN) & (last == _CLOSE)
+    if members.is_object.nulls:
+        whole |= (first == _N) & (last == _L)
+    if whole.all():
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body.decode()
-            rows = decoder.decode_lines(body)
+            rows = members.decoder.decode_lines(body)
             if len(rows) == len(starts):
                 return _Decoded(rows, np.arange(len(rows)), {})
     rows, numbers, faults = [], [], dict[int, str]()
@@ -234,14 +246,14 @@ def _decoded(decoder: Any, lines: Lines, members: Sequence[str]) -> _Decoded:
             continue
         try:
             line.decode()
-            rows.append(decoder.decode(line))
+            rows.append(members.decoder.decode(line))
             numbers.append(number)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
             faults[number] = _reason(line, members, fault)
     return _Decoded(rows, np.array(numbers, np.int64), faults)
 
 
-def _reason(line: bytes, members: Collection[str], fault: Exception) -> str:
+def _reason(line: bytes, members: Members, fault: Exception) -> str:
     """Return why a line is a reject."""
     if isinstance(fault, UnicodeDecodeError):
         return "is not UTF-8"
@@ -249,77 +261,13 @@ def _reason(line: bytes, members: Collection[str], fault: Exception) -> str:
         return _TOO_DEEP
     if not isinstance(fault, msgspec.ValidationError):
         return f"is not JSON: {fault}"
-    try:
-        other = next(name for name in _OBJECT.decode(line) if name not in members)
-    except msgspec.DecodeError:
-        return "is not a JSON object"
-    return f"has the member {other!r}, which none of the first rows has; name it in output.schema"
+    return members.other_form(line) or f"cannot be read: {fault}"
 
 
-def _fault_of_members(line: bytes) -> str | None:
+def _repeated(line: bytes, members: Members) -> str | None:
     """Return why an object is a reject for its members; None if it has each once."""
     try:
-        names = [name for name, _ in json.loads(line, object_pairs_hook=list)]
+        name = members.repeated(json.loads(line, object_pairs_hook=Pairs))
     except RecursionError:
         return _TOO_DEEP
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    return None if repeated is None else f"has the member {repeated!r} twice"
-
-
-class _Values(NamedTuple):
-    """The values of one member as the lines have them, one after the other; empty where a line lacks it."""
-
-    data: Bytes  # with ``PAD``
-    lengths: Ints
-
-    def spaces(self) -> Ints:
-        """Return the number of spaces in each."""
-        ends = np.cumsum(self.lengths)
-        return _spaces(self.data, ends - self.lengths, ends)
-
-
-def _values(found: Iterable[Any], count: int) -> _Values:
-    raw = list(found)
-    return _Values(np.frombuffer(b"".join((*raw, PAD)), np.uint8), np.fromiter(map(len, raw), np.int64, count))
-
-
-def _spaces(data: Bytes, starts: Ints, ends: Ints) -> Ints:
-    before = np.zeros(len(data) + 1, np.int64)
-    np.cumsum(data == _SPACE, out=before[1:])
-    return before[ends] - before[starts]
-
-
-def _other_lengths(lines: Lines, numbers: Ints, values: Sequence[_Values], sizes: Ints) -> Ints:
-    """Return the rows whose lines have more than their members: blanks, escapes in names, or a member twice.
-
-    Nearly all programs write no blanks, or one after each comma and colon, which do not count. numbers: of the lines.
-    """
-    starts, ends = lines.table.starts[numbers], lines.table.ends[numbers]
-    size, count = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
-    for one, own in zip(values, sizes.tolist(), strict=True):
-        size += np.where(one.lengths > 0, one.lengths + own, 0)
-        count += one.lengths > 0
-    others = ends - starts != size
-    if not others.any():
-        return np.flatnonzero(others)
-    blanks = _spaces(lines.data, starts, ends) - sum(one.spaces() for one in values)
-    return np.flatnonzero(others & ~((ends - starts == size + blanks) & (blanks == 2 * count - 1)))
-
-
-def _texts(values: _Values) -> Any:
-    """Return the texts of values as a pa.Array of large_binary."""
-    body, lengths = values
-    ends = np.cumsum(lengths)
-    starts = ends - lengths
-    first = body[starts]
-    null, text = (lengths == 0) | (first == _N), (first == _QUOTE) & (lengths > 0)
-    found = ByteColumn(body, starts + text, ends - text).take()
-    slashes = np.flatnonzero(body == _SLASH)
-    if len(slashes):
-        rows = np.unique(np.searchsorted(ends, slashes, side="right"))
-        escaped = rows[text[rows]]
-        if len(escaped):
-            spelled = b",".join(body[starts[row] : ends[row]].tobytes() for row in escaped.tolist())
-            read = [text.encode() for text in json.loads(b"[%b]" % spelled)]
-            found = exchanged(found, [(escaped, pa.array(read, pa.large_binary()))])
-    return pc.if_else(pa.array(null), binary(None), found) if null.any() else found
+    return None if name is None else f"has the member {name!r} twice"
