@@ -23,7 +23,7 @@ from mutator.dataset.side_columns import count_tombstones, verified_sides
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
 from mutator.formats.blocks.block_type import Batch
-from mutator.formats.content import NotReadable, OtherHeader, Unfit, unreadable
+from mutator.formats.content import NotReadable, OtherForm, OtherHeader, Unfit, unreadable
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -52,7 +52,7 @@ def damage(path: str, why: object, kind: str = "manifest.damage") -> Damage:
 
 def damaged(file: Input, why: object) -> Damage:
     """Return the exception of a damaged input."""
-    if isinstance(why, OtherHeader):
+    if isinstance(why, OtherForm | OtherHeader):
         return Damage(Fault(file.source.path, unreadable(file.source.path, why)))
     kind = "damaged" if file.source.checksum is None else "manifest.damage"
     return damage(file.source.path, why, "schema.value" if isinstance(why, Unfit) else kind)

@@ -51,6 +51,8 @@ class OtherHeader(NotReadable):
 
 def unreadable(path: str, fault: Exception) -> MutatorError:
     """Return the error of an input file in which a reader found a fault."""
+    if isinstance(fault, OtherForm):
+        return error("format", path=path, what=fault, cure=fault.cure)
     if not isinstance(fault, OtherHeader):
         return error("damaged", path=path, why=fault)
     what = f"{fault}, as in files that were joined, so the values after it would be read as those of other fields"

@@ -104,6 +104,15 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
         )
 
 
+def notes_on_kinds(plan: Reading, result: Result) -> Iterator[str]:
+    """Yield a note on the messages of a dialect that say nothing of a record, by their kinds."""
+    envelope = plan.rows.layouts["feed"].envelope
+    if isinstance(envelope, OpCodeField) and envelope.unwraps:
+        found = {code: count for code, count in result.op_codes.items() if code in envelope.ignore_codes}
+        shown = ", ".join(f"{count:,} {code.decode()}" for code, count in most_frequent(found))
+        yield from [f"messages that are no rows: {shown}"] if found else []
+
+
 def _of_upserts(plan: Reading, result: Result) -> CodeFacts:
     """Return the facts of the codes of rows that were read as upserts."""
     envelope = plan.rows.layouts["feed"].envelope

@@ -16,6 +16,7 @@ from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.merge_warnings import merge_warnings
+from mutator.pipeline.op_codes import notes_on_kinds
 from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own
 from mutator.pipeline.reports.sums import feed_sum, master_sum
 from mutator.pipeline.step_times import StepTimes
@@ -227,7 +228,7 @@ def report_of(
         replaced=_replaced(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
         litter=_paths(plan, litter),
-        notes=shown_texts(plan, (*plan.notes, *_search_notes(result))),
+        notes=shown_texts(plan, (*plan.notes, *_search_notes(result), *notes_on_kinds(plan, result))),
         warnings=shown_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.commit.horizon if plan.shown.order else OUT,
         seconds=times.total,

@@ -2,12 +2,14 @@
 
 An envelope comes between a file format and the layouts of rows. Whoever wants to know what a row does asks it.
 
+    for_file       the schema and the first rows of a file -> the envelope with what they say
     record_schema  the schema of a file -> that of the rows of records in it
+    file_schema    both schemas -> the schema to read the file with
     file_fields    fields of such rows -> the fields of the file that they are made of
     unwrap         a batch of a file -> rows of records: none, one or two for each row of the file
     operation      the value of one field of such a row -> what the row does
 
-The first three are for envelopes whose rows are not rows of records yet (``unwraps``). They are called where a file is
+All but the last are for envelopes whose rows are not rows of records yet (``unwraps``). They are called where a file is
 read, whatever its format and the block type of its rows: what they return is all that is known of the file elsewhere.
 
 A row is an upsert or a delete of one record, a truncate (a delete of every record that is older), no mutation, or a
@@ -26,10 +28,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from mutator.errors.parts import setting
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.op_codes import is_truncate, presence
 
@@ -38,6 +41,21 @@ UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
 _DELETE_IN_MASTER, _TRUNCATE_IN_MASTER = "marks a delete in the master", "marks a truncate in the master"
 UNKNOWN_CODE = "is not a known code"
 _BYTES = [bytes([byte]) for byte in range(256)]
+
+
+class Unclear(ValueError):
+    """A file does not say what its rows are; the text says what is not known, and the cure how to say it."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.cure = cure
+
+
+def other_subjects(one: str, other: str | None) -> Unclear:
+    """Return the error of a feed with rows of several tables."""
+    return Unclear(
+        f"has rows of {other}, and others are of {one}", f"set {setting('feed.table')} to that of the master"
+    )
 
 
 class Operation(NamedTuple):
@@ -101,17 +119,33 @@ class Unwrapped(NamedTuple):
     rows: Ints | None = None  # the number of the row of the file that each is of, ascending; None: each is of its own
 
 
+class FirstOfFile(Protocol):
+    """The first rows of a file."""
+
+    def batch(self, schema: Any, names: Sequence[str]) -> Any:
+        """Return some fields as a pa.RecordBatch, None if they cannot be read. schema: pa.Schema to read with."""
+
+    def members(self, objects: Sequence[bytes]) -> Any:
+        """Return the pa.Schema of the members of JSON objects."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Envelope(ABC):
     """What the rows of a file say."""
 
     unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
+    about: str | None = None  # what the records of a file are of, such as a table; all files of a feed must share it
 
     @property
     def fields(self) -> tuple[Any, ...]:
         """The fields of the rows of records that are read beside those of the result."""
         return () if self.field is None else (self.field,)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields of the rows of records that are read only if settings name them, as they are not the records'."""
+        return ()
 
     @property
     def deletes_all(self) -> bool:
@@ -126,6 +160,13 @@ class Envelope(ABC):
     def operation(self, value: bytes) -> Operation:
         """Return what a row does. value: of the field; without a field, it means nothing."""
 
+    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> Envelope:
+        """Return the envelope of a file of a pa.Schema. Raises ValueError as ``record_schema`` does.
+
+        keys: the fields of the ID.
+        """
+        return self
+
     def record_schema(self, schema: Any) -> Any:
         """Return the pa.Schema of the rows of records in a file of a pa.Schema. Raises ValueError if it has none."""
         return schema
@@ -134,8 +175,16 @@ class Envelope(ABC):
         """Return the names of the fields of a file that some fields of the rows of records are made of."""
         return names
 
-    def unwrap(self, batch: Any) -> Unwrapped:
-        """Return the rows of records in a batch of a file. batch: pa.RecordBatch of ``file_fields``."""
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the pa.Schema to read a file of a pa.Schema with. records: of the rows of records in all files."""
+        return schema
+
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+        """Return the rows of records in a batch of a file. Raises Unclear.
+
+        batch: pa.RecordBatch of ``file_fields``. records: pa.Schema of the rows of records, as the run wants them; a
+        column of large_binary is text, of which the run makes values.
+        """
         return Unwrapped(batch)
 
     def of_file(self, count: int) -> Operations:

@@ -24,6 +24,8 @@ class EnvelopeKind(NamedTuple):
     setting: str  # that chooses it
     decides: Mapping[str, str] = {}  # other settings and their values, which a user must not set
     why: str = ""  # a part of a message: what is true of each row, so that nothing else decides it
+    members: Mapping[str, str] = {}  # others that it is made of: name -> attribute of ``OpSpec``
+    formats: tuple[str, ...] = ()  # of the files that it reads; (): all
 
 
 def _op_codes(**members: Any) -> Envelope:
@@ -38,11 +40,33 @@ def _delete_marks(**members: Any) -> Envelope:
     return DeleteMarkField(**members)
 
 
-_DELETES = "delete.when"
+def _debezium_json(**members: Any) -> Envelope:
+    from mutator.rules.debezium import DebeziumJson
+
+    return DebeziumJson(**members)
+
+
+_DELETES, _DIALECT = "delete.when", "feed.dialect"
+_OF_DEBEZIUM = {
+    "op.code.field.ordinal": "__op",
+    "delete.when": "code",
+    "deleted.op.code": "d",
+    "upsert.op.code": "c,r,u",
+    "ignore.op.code": "heartbeat,message,other table,schema change,tombstone,transaction",
+    "op.code.keep": "false",
+}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_op_codes, _DELETES),
     "not null": EnvelopeKind(
         _delete_marks, _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
+    ),
+    "debezium-json": EnvelopeKind(
+        _debezium_json,
+        _DIALECT,
+        _OF_DEBEZIUM,
+        "the op of a message says what it does",
+        {"table": "table", "unit": "time_unit", "decimals": "decimals"},
+        ("json",),
     ),
 }
 

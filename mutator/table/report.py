@@ -10,6 +10,7 @@ from mutator.errors import MutatorError
 from mutator.errors.display import command, counted, without_secrets
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.merge_warnings import merge_warnings
+from mutator.pipeline.op_codes import notes_on_kinds
 from mutator.pipeline.report import members_of, shown_texts
 from mutator.pipeline.reports.merge_report import HIDDEN, Changes, MergeReport, Own
 from mutator.pipeline.reports.sections import Fact, said
@@ -116,7 +117,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         replaced=None if partitions is None else shown_directories(plan, partitions),
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
-        notes=shown_texts(plan, plan.notes),
+        notes=shown_texts(plan, (*plan.notes, *notes_on_kinds(plan, result))),
         warnings=shown_texts(plan, [*plan.warnings, *merge_warnings(plan, survey, result)]),
         seconds=round(applied.seconds, 3),
     )

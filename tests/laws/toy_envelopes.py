@@ -27,7 +27,7 @@ class KeyChanges(OpCodeField):
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
         return list(dict.fromkeys((*names, "id", self.field, OLD_KEY)))
 
-    def unwrap(self, batch: Any) -> Unwrapped:
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
         names = batch.schema.names
         changes = flags(pc.equal(batch.column(self.field).cast(pa.string()), "K"))
         rows = np.repeat(np.arange(len(batch)), np.where(changes, 2, 1))
@@ -66,7 +66,7 @@ class Messages(OpCodeField):
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
         return ["before", "after", "source", self.field]
 
-    def unwrap(self, batch: Any) -> Unwrapped:
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
         rows = np.flatnonzero(flags(batch.column(self.field).is_valid()))
         batch = batch.take(pa.array(rows))
         op, source, after = (batch.column(name) for name in (self.field, "source", "after"))

@@ -236,6 +236,39 @@ class OpSpec:
         "feed files whose names match this regular expression, such as `_del_|deletes`, contain deletes; "
         "`none`: do not look for deletes by name",
     )
+    dialect: str | None = defined(
+        DELETES,
+        "feed.dialect",
+        one_of(*chosen_by("feed.dialect")),
+        None,
+        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`. It says what each "
+        "row does, so that `op` and its codes are not set",
+        unset="rows are records",
+    )
+    table: str | None = defined(
+        DELETES,
+        "feed.table",
+        forms.TEXT,
+        None,
+        "the table whose messages are taken, as `schema.table`, or `database.table` where there are no schemas; "
+        "messages of others are counted as ignored. Without it, messages of two tables stop the run",
+    )
+    time_unit: str | None = defined(
+        DELETES,
+        "feed.time.unit",
+        one_of("ms", "us", "ns"),
+        None,
+        "the unit of times that are whole numbers in messages without a schema, since 1970 or midnight: `ms`, `us` or "
+        "`ns`; [nothing in the file says it](dialects.md)",
+    )
+    decimals: str | None = defined(
+        DELETES,
+        "feed.decimals",
+        one_of("base64", "text"),
+        None,
+        "what decimals are in messages without a schema: `base64` of a whole number, which has the scale of the field "
+        "in the master, or the `text` of a number",
+    )
     recorded: bool = False  # the user did not give the field: the master or the table has recorded it
     # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
     # then upserts, as the original job has it.

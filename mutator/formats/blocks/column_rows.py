@@ -258,7 +258,9 @@ def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete:
         bad_values = BadRows()
         if not trusted:
             _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
-        column, bad, why = converted(batch.column(wanted.name), wanted.type, not found.as_text)
+        own = batch.column(wanted.name)
+        is_text = found.as_text and pa.types.is_large_binary(own.type)  # an envelope may have made values of it
+        column, bad, why = converted(own, wanted.type, not is_text)
         bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
             bad_values.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")

@@ -48,7 +48,7 @@ class JsonLinesFiles:
         bom = head.startswith(UTF8_BOM)
         whole = head if len(head) < _SAMPLE else head[: head.rfind(b"\n") + 1]
         lines = [line for line in whole.removeprefix(UTF8_BOM).splitlines() if line.strip()]
-        first = lines[0].lstrip() if lines else b"{}"
+        first = next((line.lstrip() for line in lines if line.strip() != b"null"), b"{}")
         if first.startswith(b"["):
             raise OtherForm(*_ARRAY)
         if not first.startswith(b"{"):

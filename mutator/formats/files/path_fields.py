@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
-from mutator.formats.content import Content, NotReadable, Wrapped
+from mutator.formats.content import Content, NotReadable, OtherForm, Wrapped
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.envelope import Unclear
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_paths import DEFAULT
 
@@ -63,8 +64,11 @@ def _unwrapped(
 ) -> Iterator[RowBatch]:
     """Yield the rows of records in those of a file. read: yields these; the others are as for ``FileFormat.read``."""
     envelope = wrapped.envelope
-    for found in read(content, wrapped.schema, envelope.file_fields(names), dialect):
-        batch, rows = envelope.unwrap(found.batch)
+    for found in read(content, envelope.file_schema(wrapped.schema, schema), envelope.file_fields(names), dialect):
+        try:
+            batch, rows = envelope.unwrap(found.batch, schema)
+        except Unclear as fault:
+            raise OtherForm(str(fault), fault.cure) from None
         found = replace(found, batch=batch.select(list(names)))
         if rows is not None:
             raw = found.raw

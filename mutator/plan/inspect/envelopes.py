@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
-from mutator.config.settings import OpSpec
+import pyarrow as pa
+
+from mutator.config.settings import OpSpec, RowSpec
 from mutator.errors import error
-from mutator.errors.parts import setting
+from mutator.errors.parts import place, setting
 from mutator.formats.content import Wrapped
+from mutator.formats.files.file_format import Dialect, FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import is_delete_source
+from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.source import Source
-from mutator.rules.envelope import DELETES, UPSERTS, Envelope
+from mutator.rules.envelope import DELETES, UPSERTS, Envelope, other_subjects
 from mutator.rules.envelopes import ENVELOPES
+
+_ROWS = 10_000  # at the beginning of a file, which show what it is
 
 
 def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
     """Return the envelope of rows of the feed. field: of the op code, None without one. source: their file."""
     if field is None:
         return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
-    return ENVELOPES[ops.envelope].made(
-        field=field,
-        delete_codes=ops.deletes,
-        upsert_codes=ops.upserts,
-        ignore_codes=ops.ignored,
-        truncate_codes=ops.truncates,
-    )
+    kind = ENVELOPES[ops.envelope]
+    codes = {"delete": ops.deletes, "upsert": ops.upserts, "ignore": ops.ignored, "truncate": ops.truncates}
+    more = {name: getattr(ops, attribute) for name, attribute in kind.members.items()}
+    return kind.made(field=field, **{f"{name}_codes": one for name, one in codes.items()}, **more)
 
 
 def unwraps(ops: OpSpec) -> bool:
@@ -33,22 +39,59 @@ def unwraps(ops: OpSpec) -> bool:
     return envelope_of(ops, ops.field).unwraps
 
 
-def unwrapped(ops: OpSpec, source: Source) -> Source:
+class _First:
+    """The first rows of a file; implements ``FirstOfFile``."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def batch(self, schema: Any, names: Sequence[str]) -> Any:
+        return first_batch(replace(self._source, file_schema=FileSchema(schema)), names, _ROWS)
+
+    def members(self, objects: Sequence[bytes]) -> Any:
+        return FILE_FORMATS["json"].probe(BytesIO(b"\n".join(objects)), Dialect()).opened
+
+
+def unwrapped(rows: RowSpec, source: Source) -> Source:
     """Return a feed file with the fields of its records. Raises DataError for a file without them.
 
     From here on the file is one of records: it is unwrapped wherever it is read (``path_fields.read_rows``).
     """
-    own = source.file_schema
+    own, ops = source.file_schema, rows.ops
     if own is None or not unwraps(ops):
         return source
-    names = own.schema.names
+    kind, chosen = ENVELOPES[ops.envelope], setting(f"{ENVELOPES[ops.envelope].setting}={ops.envelope}")
+    stored = own.schema if own.opened is None else own.opened
+    names = stored.names
     envelope = envelope_of(
         ops, names[ops.field] if isinstance(ops.field, int) and ops.field < len(names) else ops.field
     )
+
     try:
-        schema = envelope.record_schema(own.schema)
+        if kind.formats and source.file_format not in kind.formats:
+            raise ValueError(f"is {source.format.title}, which {chosen} does not read")
+        envelope = envelope.for_file(stored, _First(source), rows.key.ids)
+        schema = envelope.record_schema(stored)
     except ValueError as fault:
-        chosen = setting(f"{ENVELOPES[ops.envelope].setting}={ops.envelope}")
         cure = f"deliver the feed in the form that {chosen} expects"
         raise error("format", path=source.path, what=fault, cure=cure) from None
-    return replace(source, file_schema=replace(own, schema=schema, native=None), wrapped=Wrapped(envelope, own.schema))
+    unnamed = {*envelope.beside}.difference(rows.called)
+    schema = pa.schema([one for one in schema if one.name not in unnamed])
+    file_schema = replace(own, schema=schema, native=None, opened=None)
+    return replace(source, file_schema=file_schema, wrapped=Wrapped(envelope, stored))
+
+
+def about_the_same(feed: Sequence[Source]) -> list[Source]:
+    """Return feed files whose records are of the same table. Raises DataError if those of two are not."""
+    known = ((one.wrapped.envelope.about, one.path) for one in feed if one.wrapped is not None)
+    about, path = next((one for one in known if one[0] is not None), (None, ""))
+    found = []
+    for source in feed:
+        if about is not None and source.wrapped is not None:
+            envelope = source.wrapped.envelope
+            if envelope.about not in (None, about):
+                fault = other_subjects(f"{about}, as in {place(path)}", envelope.about)
+                raise error("format", path=source.path, what=fault, cure=fault.cure)
+            source = replace(source, wrapped=source.wrapped._replace(envelope=replace(envelope, about=about)))
+        found.append(source)
+    return found

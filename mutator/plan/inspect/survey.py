@@ -20,7 +20,7 @@ from mutator.errors.parts import place
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
-from mutator.plan.inspect.envelopes import unwrapped
+from mutator.plan.inspect.envelopes import about_the_same, unwrapped
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -270,10 +270,9 @@ def _probe_feed(
         wanted = None if is_below(tables, path) else inputs.feed_format
         how = _of_table(rows, path, tables)
         found = probe_file(how, storage_for(path), entry, wanted, named=named, field_names=field_names)
-        return unwrapped(rows.ops, found)
+        return unwrapped(rows, found)
 
-    found = (probe(path, entry) for path, entry in entries.items())
-    return list(with_few_heads(found))
+    return about_the_same(list(with_few_heads(probe(path, entry) for path, entry in entries.items())))
 
 
 def _feed_field_names(op_field: Any, known: State, schema: FileSchema | None) -> tuple[str, ...]:

@@ -1,0 +1,302 @@
+"""The envelope of Debezium's messages as JSON: ``before``, ``after``, ``source`` and ``op``, with or without a schema.
+
+    c r u    upsert of ``after``. Where ``before`` has another key, it is deleted as well
+    d        delete of the key in ``before``
+    t        truncate
+    m, and messages without ``op``: heartbeats, schema changes, transaction markers, and ``null``, the tombstone
+             after a delete. They say nothing of a record, and are counted by kind
+
+What is easily read wrong:
+
+- A value that the database did not send is the text ``__debezium_unavailable_value``, or its bytes, or a list of these.
+  It must never become a value; its row is a reject until fields can be left as they are.
+- Without REPLICA IDENTITY FULL, ``before`` of a delete has NULL, "" or 0 in place of what is not in the key.
+- ``ts_ms`` and ``source.ts_ms`` order nothing: the first is the clock of the connector, the second is the same in all
+  rows of a transaction. ``ORDERS`` has the fields that do, by connector.
+- Without a schema, dates, times and decimals are bare numbers or base64 (``connect_types``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags
+from mutator.rules.connect_types import ConnectType, Said, read_without_schema
+from mutator.rules.debezium_messages import (
+    ANY_OF,
+    ORDER_TYPES,
+    ORDERS,
+    SAY,
+    TABLE_PATHS,
+    OrderPart,
+    column_types,
+    objects_in,
+    payload_of,
+    prefix_of,
+    row_schema,
+    schema_of_messages,
+    table_name,
+)
+from mutator.rules.envelope import REJECTED, TRUNCATE, FirstOfFile, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.order_columns import flags
+
+FIELD = "__op"  # of the rows of records: what they do
+_UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
+_CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
+_CODES |= {b"m": b"message", b"M": b"message"}
+_SHOWN = 40  # bytes of an unknown op
+_REJECT = b"reject: "  # before the reason, as the op code of a row
+_BYTES = pa.large_binary()
+_NONE = pa.scalar(None, _BYTES)
+_PLACEHOLDER = "__debezium_unavailable_value"
+_IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+_PLACEHOLDERS = [
+    _PLACEHOLDER,
+    _IN_BASE64,
+    *(
+        json.dumps(one, separators=separators)
+        for one in (
+            [_PLACEHOLDER],
+            [_IN_BASE64],
+            [*_PLACEHOLDER.encode()],
+            ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],  # of a list of UUIDs
+            {_PLACEHOLDER: _PLACEHOLDER},
+        )
+        for separators in ((",", ":"), (", ", ": "))
+    ),
+]
+_UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
+_UNSENT += "IDENTITY FULL sends all fields"
+_NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
+_NO_KEY += "IDENTITY to FULL"
+
+
+def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
+    """Return op codes; of rows with a value that the database did not send, the reason of a reject.
+
+    columns: pa.Array by name, of the values as text.
+    """
+    placeholders, found = pa.array([one.encode() for one in _PLACEHOLDERS], _BYTES), list(codes)
+    for name, column in columns.items():
+        for row in np.flatnonzero(flags(pc.is_in(column, value_set=placeholders))).tolist():
+            if found[row] in _UPSERTS:
+                found[row] = _REJECT + f"field {name} {_UNSENT}".encode()
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumRows(OpCodeField):
+    """What both dialects of Debezium share."""
+
+    unwraps = True
+    table: str | None = None  # schema.table, as the user gives it
+    unit: str | None = None
+    decimals: str | None = None
+
+    def operation(self, value: bytes) -> Operation:
+        """Look up an op code, or the reason of a reject."""
+        if value.startswith(_REJECT):
+            return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
+        if value == _TRUNCATE:
+            return Operation(TRUNCATE)
+        return super().operation(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumJson(DebeziumRows):
+    """The envelope of whole messages."""
+
+    keys: tuple[str, ...] = ()
+    prefix: str = ""  # of the members of a message: payload. beside a schema
+    connector: str | None = None
+    types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
+    schema_text: bytes = b""  # of the columns
+    fields_of_table: Any = None  # pa.Schema, in a file with other tables; None: of the file
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields of rows of records that order them, and are no fields of the records."""
+        return tuple(part.name for part in ORDERS.get(self.connector or "", ()))
+
+    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
+        """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
+        ordinal = next((key for key in keys if not isinstance(key, str)), None)
+        if ordinal is not None:
+            raise ValueError(f"has fields with names, and the ID is field {ordinal}; name it")
+        own = replace(self, keys=tuple(keys), prefix=prefix_of(schema))
+        paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
+        batch = first.batch(schema_of_messages(own.prefix, schema, ()), [*paths, "schema"] if own.prefix else paths)
+        if batch is None:
+            return replace(own, about=self.table)
+        texts = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch)
+        rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
+        for op, connector, after, before, *names, text in rows:
+            name = table_name(*names)
+            if op is None or connector is None or self.table not in (None, name):
+                continue
+            if own.about is None:
+                own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""))
+                own = replace(own, connector=connector.decode(), about=name)
+            if self.table is None:
+                return own  # all rows of the file show its fields
+            images += [image for image in (after, before) if (image or b"").startswith(b"{")]
+        return replace(own, about=self.table, fields_of_table=first.members(images))
+
+    def record_schema(self, schema: Any) -> Any:
+        """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
+        payload = payload_of(schema, self.prefix)
+        known = [objects_in(payload, name) for name in ("after", "before")]
+        if payload.get_field_index("after") >= 0 and pa.types.is_string(payload.field("after").type):
+            values = [one for one in known if one is not None]
+            if not values and payload.get_field_index("updateDescription") >= 0:
+                raise ValueError("has text in 'after', as messages of MongoDB have; they cannot be read yet")
+        if len(payload) and all(payload.get_field_index(name) < 0 for name in ANY_OF):
+            raise ValueError(f"has no messages of Debezium (it has {', '.join(payload.names)})")
+        fields = dict[str, Any]()
+        for one in known if self.fields_of_table is None else [self.fields_of_table]:
+            fields = {**{member.name: member.type for member in one or ()}, **fields}
+        if self.types:
+            fields = {name: one.data_type for name, one in self.types.items()}
+        clash = next((name for name in (FIELD, *self.beside) if name in fields), None)
+        if clash is not None:
+            raise ValueError(f"has a column {clash}, which is the name of another field here")
+        parts = [(part.name, ORDER_TYPES[part.type]) for part in ORDERS.get(self.connector or "", ())]
+        return pa.schema([*fields.items(), (FIELD, pa.string()), *parts])
+
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the schema to read a file with: that of all messages, with the fields of the table in each image."""
+        beside = {FIELD, *self.beside}
+        return schema_of_messages(self.prefix, schema, [one for one in records if one.name not in beside])
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the members that some fields are made of, those of the key, and those that say what a message is."""
+        images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
+        orders = [part.path for part in ORDERS.get(self.connector or "", ()) if part.name in names]
+        found = [
+            *SAY,
+            *TABLE_PATHS,
+            *orders,
+            *(f"{image}.{name}" for name in images for image in ("before", "after")),
+        ]
+        own = [self.prefix + name for name in dict.fromkeys(found)]
+        return [*own, "schema"] if self.types else own
+
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+        """Return a row for each message, or two for one that changes the key."""
+        columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
+        names = [name for name in records.names if f"after.{name}" in columns]
+        after = {name: columns[f"after.{name}"] for name in names}
+        codes = unsent(after, self._codes(columns))
+        moved = self._moved(columns, np.array([code == b"u" for code in codes], np.bool_))
+        rows = None
+        if moved.any():  # the delete is the first of two rows
+            rows = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
+            is_first = np.append(rows[1:] == rows[:-1], False)
+            codes = [
+                _DELETE if first else codes[row] for row, first in zip(rows.tolist(), is_first.tolist(), strict=True)
+            ]
+            columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        delete = np.array([code == _DELETE for code in codes], np.bool_)
+        acts = pa.array(delete | np.array([code in _UPSERTS for code in codes], np.bool_))
+        found = dict[str, Any]()
+        for name in names:
+            column = columns[f"after.{name}"]
+            if delete.any():
+                column = pc.if_else(pa.array(delete), columns[f"before.{name}"], column)
+            values, bad, why = self._read(name, pc.if_else(acts, column, _NONE), records.field(name).type)
+            for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
+                codes[row] = _REJECT + f"field {name} {why}".encode()
+            found[name] = values
+        for part in ORDERS.get(self.connector or "", ()):
+            if part.path in columns and part.name in records.names:
+                found[part.name] = _part(columns[part.path], part)
+        found[FIELD] = pa.array(codes, _BYTES)
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows)
+
+    def _read(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+        """Return the values of a column, which rows have other values, and why."""
+        if name in self.types:
+            return self.types[name].read(column)
+        return read_without_schema(name, column, data_type, Said(self.unit, self.decimals))
+
+    def _moved(self, columns: Mapping[str, Any], updates: Flags) -> Flags:
+        """Return which updates have another key in the image before."""
+        moved, has_key = np.zeros(len(updates), np.bool_), updates.copy()
+        for key in self.keys:
+            before, after = columns[f"before.{key}"], columns[f"after.{key}"]
+            has_key &= flags(before.is_valid()) & flags(after.is_valid())
+            moved |= flags(pc.fill_null(pc.not_equal(before, after), False))
+        return moved & has_key
+
+    def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
+        """Return what each message says. Raises Unclear if it has rows of several tables."""
+        said = zip(*(columns[name].to_pylist() for name in (*SAY, *TABLE_PATHS)), strict=True)
+        schemas = columns["schema"].to_pylist() if "schema" in columns else None
+        anything, without_key = self._has_values(columns), ~self._has_key(columns)
+        found: list[bytes | None] = []
+        for row, (op, status, ts, ddl, database, *names) in enumerate(said):
+            code = _CODES.get(op)
+            if op is None:
+                code = b"tombstone" if ts is None else b"heartbeat"
+                if status is not None:
+                    code = b"transaction"
+                elif ddl is not None or database is not None:
+                    code = b"schema change"
+                elif anything[row]:
+                    code = _REJECT + b"has no op, so it is no message of Debezium"
+            elif code is None:
+                code = _REJECT + b"has the op '%b', which is none of c, r, u, d, t and m" % op[:_SHOWN]
+            elif code == b"message":
+                pass
+            elif (name := table_name(*names)) is None and self.about is not None:
+                code = _REJECT + b"has no table in source"
+            elif not self._is_own(name):
+                code = b"other table"
+            elif code == _DELETE and without_key[row]:
+                code = _REJECT + _NO_KEY.encode()
+            elif schemas is not None and code != _TRUNCATE:
+                code = self._other_schema(schemas[row] or b"") or code
+            found.append(code)
+        return found
+
+    def _has_key(self, columns: Mapping[str, Any]) -> Flags:
+        """Return which messages have any field of the key in the image before."""
+        found = np.zeros(len(columns["op"]), np.bool_)
+        for key in self.keys:
+            found |= flags(columns[f"before.{key}"].is_valid())
+        return found
+
+    def _has_values(self, columns: Mapping[str, Any]) -> Flags:
+        """Return which messages have a table or a key."""
+        found = np.zeros(len(columns["op"]), np.bool_)
+        for name in (*TABLE_PATHS, *(f"{image}.{key}" for image in ("before", "after") for key in self.keys)):
+            found |= flags(columns[name].is_valid())
+        return found
+
+    def _is_own(self, name: str | None) -> bool:
+        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
+            raise other_subjects(str(self.about), name)
+        return self.table in (None, name)
+
+    def _other_schema(self, text: bytes) -> bytes | None:
+        """Return the reason of a reject whose schema is not that of the first rows."""
+        if row_schema(text) == self.schema_text:
+            return None
+        other, own = (json.loads(one or b"{}") for one in (row_schema(text), self.schema_text))
+        name = next((name for name in {**own, **other} if own.get(name) != other.get(name)), "")
+        cure = "put messages of each schema into files of their own"
+        return _REJECT + f"has another schema than the first rows of the file, for field {name}; {cure}".encode()
+
+
+def _part(column: Any, part: OrderPart) -> Any:
+    if not part.pattern:
+        return column
+    found = pc.struct_field(pc.extract_regex(column, part.pattern), "part")
+    return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, _NONE).cast(_BYTES)

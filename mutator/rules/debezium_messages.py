@@ -1,0 +1,136 @@
+"""Messages of Debezium: their members, the schemas in them, and what orders them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from mutator.rules.connect_types import ConnectType, type_of
+from mutator.rules.json_paths import NULLS, OTHERS
+
+
+class OrderPart(NamedTuple):
+    """A field that orders mutations, of the rows of records."""
+
+    name: str  # the path of the member that it is made of, or of a part of it
+    type: str  # long or string
+    path: str
+    pattern: str = ""  # of the part
+
+
+_TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
+_MYSQL = (
+    OrderPart("source.file", "long", "source.file", r"(?P<part>[0-9]+)$"),
+    OrderPart("source.pos", "long", "source.pos"),
+    OrderPart("source.row", "long", "source.row"),
+)
+# By ``source.connector``: the fields that order the mutations of a key, the decisive first; NULL is lowest. Rows of
+# incremental snapshots of PostgreSQL have no lsn.
+ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
+    "postgresql": (
+        OrderPart("source.sequence[0]", "long", "source.sequence", r'^\s*\[\s*"(?P<part>[0-9]+)"'),
+        OrderPart("source.lsn", "long", "source.lsn"),
+        _TOTAL,
+    ),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "sqlserver": (
+        OrderPart("source.commit_lsn", "string", "source.commit_lsn"),
+        OrderPart("source.change_lsn", "string", "source.change_lsn"),
+        OrderPart("source.event_serial_no", "long", "source.event_serial_no"),
+    ),
+    "oracle": (  # numbers in text
+        OrderPart("source.commit_scn", "long", "source.commit_scn"),
+        OrderPart("source.scn", "long", "source.scn"),
+        OrderPart("source.ssn", "long", "source.ssn"),
+    ),
+}
+ORDER_TYPES = {"long": pa.int64(), "string": pa.string()}
+
+SAY = ("op", "status", "ts_ms", "ddl", "databaseName")
+TABLE_PATHS = ("source.schema", "source.db", "source.table")
+ANY_OF = ("op", "before", "after", "status", "ts_ms", "ddl", "databaseName")
+_TEXT_MEMBERS = (
+    *("op", "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections", "message", "databaseName"),
+    *("schemaName", "ddl", "tableChanges"),
+)
+
+
+def prefix_of(schema: Any) -> str:
+    """Return the prefix of members. Raises ValueError for a file with messages of both forms."""
+    names = set(schema.names)
+    if "payload" not in names or "schema" not in names:
+        return ""
+    if names != {"payload", "schema"}:
+        raise ValueError("has messages with and without a schema; put each form into files of its own")
+    return "payload."
+
+
+def payload_of(schema: Any, prefix: str) -> Any:
+    """Return the pa.Schema of the messages."""
+    if not prefix:
+        return schema
+    payload = schema.field("payload").type
+    return pa.schema(list(payload) if pa.types.is_struct(payload) else [])
+
+
+def objects_in(schema: Any, name: str) -> Any:
+    """Return the type of the objects in a member; None if it has none."""
+    at = schema.get_field_index(name)
+    return schema.field(at).type if at >= 0 and pa.types.is_struct(schema.field(at).type) else None
+
+
+def schema_of_messages(prefix: str, schema: Any, columns: Iterable[Any]) -> Any:
+    """Return the pa.Schema to read a file of messages with. columns: pa.Field of each one of the table."""
+    payload = payload_of(schema, prefix)
+    members = {one.name: one for one in payload}
+    text = pa.string()
+    for name in _TEXT_MEMBERS:
+        members.setdefault(name, pa.field(name, text))
+    for image in ("before", "after"):
+        own = {**{one.name: text for one in objects_in(payload, image) or ()}, **{one.name: text for one in columns}}
+        members[image] = pa.field(image, pa.struct(list(own.items())))
+    paths = [part.path for parts in ORDERS.values() for part in parts]
+    paths += ["source.connector", *TABLE_PATHS]
+    for name in ("source", "transaction"):
+        own = {one.name: text for one in objects_in(payload, name) or ()}
+        own |= {path.partition(".")[2]: text for path in paths if path.startswith(f"{name}.")}
+        members[name] = pa.field(name, pa.struct(list(own.items())), metadata={OTHERS: b""})
+    if not prefix:
+        return pa.schema(list(members.values()), metadata={NULLS: b""})
+    return pa.schema([("schema", text), ("payload", pa.struct(list(members.values())))], metadata={NULLS: b""})
+
+
+def table_name(schema: bytes | None, database: bytes | None, table: bytes | None) -> str | None:
+    """Return the name of a table, as ``feed.table`` has it."""
+    around = schema or database
+    if table is None:
+        return None
+    return (table if around is None else around + b"." + table).decode("utf-8", "replace")
+
+
+@lru_cache(64)
+def row_schema(text: bytes) -> bytes:
+    """Return the types of the columns in the schema of messages, as JSON with sorted names; empty without one."""
+    try:
+        members = json.loads(text or b"null")["fields"]
+        image = next(one for one in members if one["field"] == "after")
+        plain = ({name: value for name, value in one.items() if name in _OF_TYPE} for one in image["fields"])
+        return json.dumps({one["field"]: one for one in plain}, sort_keys=True).encode()
+    except (ValueError, TypeError, KeyError, StopIteration):
+        return b""
+
+
+_OF_TYPE = ("field", "type", "name", "parameters", "items")
+
+
+def column_types(text: bytes) -> dict[str, ConnectType]:
+    """Return the types of the columns, in the order of the table."""
+    if not row_schema(text):
+        return {}
+    image = next(one for one in json.loads(text)["fields"] if one["field"] == "after")
+    return {one["field"]: type_of(one) for one in image["fields"]}

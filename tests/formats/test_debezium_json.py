@@ -1,0 +1,491 @@
+"""Messages of Debezium: genuine feeds with the rows of their tables at the end, and single messages of each kind.
+
+``debezium/`` has feeds of Debezium 3.6.1 from PostgreSQL 15 (runs "hot" and "truncate"), in which texts of more than
+100 characters are shortened, and the rows that ``SELECT *`` gave at their end, each as ``row_to_json``.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import mutator
+from mutator.errors import ConfigError, DataError
+from mutator.formats.files import json_lines
+from mutator.rules.debezium_messages import ORDERS
+from mutator.table.table import Table
+from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
+
+FEEDS = Path(__file__).with_name("debezium")
+at = datetime.fromisoformat
+UNSENT = "__debezium_unavailable_value"
+ORDERS_TABLE = pa.schema(
+    [
+        ("order_id", pa.int64()),
+        ("line", pa.int32()),
+        ("product_id", pa.int64()),
+        ("qty", pa.int64()),
+        ("price", pa.decimal128(9, 2)),
+        ("note", pa.string()),
+        ("placed", pa.timestamp("us", "UTC")),
+    ]
+)
+PRODUCTS_TABLE = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.decimal128(9, 2)),
+        ("weight", pa.float64()),
+        ("qty", pa.int64()),
+        ("active", pa.bool_()),
+        ("born", pa.date32()),
+        ("updated", pa.timestamp("us")),
+        ("seen", pa.timestamp("us", "UTC")),
+        ("notes", pa.string()),
+        ("tags", pa.string()),
+    ]
+)
+TABLES = {"orders": (ORDERS_TABLE, "order_id,line"), "products": (PRODUCTS_TABLE, "id")}
+CONNECT = {
+    "int64": {"type": "int64"},
+    "int32": {"type": "int32"},
+    "string": {"type": "string"},
+    "double": {"type": "double"},
+    "bool": {"type": "boolean"},
+    "decimal128(9, 2)": {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2", "connect.decimal.precision": "9"},
+    },
+    "date32[day]": {"type": "int32", "name": "io.debezium.time.Date"},
+    "timestamp[us]": {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    "timestamp[us, tz=UTC]": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+}
+DEBEZIUM = {"feed.dialect": "debezium-json", "reject.policy": "quarantine", "allow.empty.master": "true"}
+BY_LSN = {"order_by": "source.lsn", "null.order": "lowest"}
+BY_FILE = {"sequence.pattern": "connect-offset"}
+NO_SCHEMA = {"feed.time.unit": "us", "feed.decimals": "base64"}
+
+
+def schema_of(fields: Iterable[Mapping[str, Any]], name: str = "public.t") -> dict[str, Any]:
+    """Return the schema of messages, as the JsonConverter writes it."""
+    row = {"type": "struct", "fields": list(fields), "optional": True, "name": f"{name}.Value"}
+    images = [{**row, "field": image} for image in ("before", "after")]
+    return {"type": "struct", "fields": [*images, {"type": "string", "field": "op"}], "name": f"{name}.Envelope"}
+
+
+def wrapped(line: bytes, schema: Mapping[str, Any]) -> bytes:
+    found = b"null" if line == b"null" else json.dumps(schema).encode()
+    return b'{"schema":%b,"payload":%b}' % (found, line)
+
+
+def expected(feed: str, table: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the rows of a table at the end, by key; JSON is parsed."""
+    found = {}
+    for line in gzip.decompress((FEEDS / f"{feed}.expected.json.gz").read_bytes()).splitlines():
+        row = json.loads(line, parse_float=str)
+        for field in table:
+            value = row[field.name]
+            if value is None or field.name == "tags":
+                continue
+            if pa.types.is_timestamp(field.type):
+                row[field.name] = datetime.fromisoformat(value)
+            elif pa.types.is_date(field.type):
+                row[field.name] = date.fromisoformat(value)
+            elif pa.types.is_decimal(field.type):
+                row[field.name] = Decimal(value)
+            elif pa.types.is_floating(field.type):
+                row[field.name] = float(value)
+        key = ("order_id", "line") if "line" in row else ("id",)
+        found[tuple(row[name] for name in key)] = row
+    return found
+
+
+def as_rows(table: Any, keys: Iterable[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return records by key, without the order; JSON is parsed."""
+    rows = [{name: value for name, value in row.items() if "source" not in name} for row in table.to_pylist()]
+    for row in rows:
+        if row.get("tags") is not None:
+            row["tags"] = json.loads(row["tags"], parse_float=str)
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("form", ["plain", "schema"])
+@pytest.mark.parametrize(
+    ("feed", "order"), [("hot-orders", BY_FILE), ("truncate-orders", BY_LSN), ("truncate-products", BY_LSN)]
+)
+def test_genuine_feeds(tmp_path: Path, feed: str, order: dict[str, str], form: str, engine: str) -> None:
+    """A row that is rejected for an unsent value may leave an older one, so its key is not compared."""
+    table, key = TABLES[feed.partition("-")[2]]
+    work = Work(tmp_path, engine, {"key": key, **DEBEZIUM, **order, "output.format": "parquet"})
+    if form == "plain":
+        work.settings |= NO_SCHEMA
+        more = {name: pa.int64() for name in order.values() if name == "source.lsn"}
+        work.put("master/m", pa.schema([*table, *more.items()]).empty_table(), "parquet")
+        shutil.copytree(FEEDS / feed, tmp_path / "feed")
+    else:
+        (tmp_path / "master").mkdir()
+        schema = schema_of({"field": one.name, "optional": True, **CONNECT[str(one.type)]} for one in table)
+        for path in sorted((FEEDS / feed).iterdir()):
+            lines = gzip.decompress(path.read_bytes()).splitlines()
+            work.put(f"feed/{path.name}", gzip.compress(b"\n".join(wrapped(line, schema) for line in lines), 1))
+    report = work.run()
+
+    keys = key.split(",")
+    assert all(UNSENT in one["reason"] for one in report.rejects.get("feed", []))
+    messages = [json.loads(line) for line in _lines(FEEDS / feed)]
+    images = [one["after"] for one in messages if one is not None and one["after"] is not None]
+    unsent = {tuple(one[name] for name in keys) for one in images if UNSENT in one.values()}
+    found, wanted = as_rows(work.table(), keys), expected(feed, table)
+    assert found.keys() - unsent == wanted.keys() - unsent
+    for one in wanted.keys() - unsent:
+        assert found[one] == wanted[one]
+    assert len(wanted.keys() - unsent) > 20
+    assert UNSENT not in str(found)
+    counts, nulls = report.counts, messages.count(None)
+    assert counts["feed rows"] == len(messages) - nulls
+    assert bool(counts.get("feed truncate")) == any(one is not None and one["op"] == "t" for one in messages)
+    assert not nulls or f"messages that are no rows: {nulls} tombstone" in str(report.notes)
+    assert [(one.name, one.type) for one in work.table().schema][: len(table)] == [
+        (one.name, one.type) for one in table
+    ]
+
+
+def _lines(directory: Path) -> list[bytes]:
+    return [line for path in sorted(directory.iterdir()) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def message(op: str | None, after: Any = None, before: Any = None, lsn: int = 1, **more: Any) -> dict[str, Any]:
+    source = {"connector": "postgresql", "schema": "public", "table": "t", "lsn": lsn, "sequence": f'[null,"{lsn}"]'}
+    found = {"before": before, "after": after, "source": {**source, **more}, "op": op, "transaction": None}
+    return found if op is not None else {name: value for name, value in found.items() if name != "op"}
+
+
+def lines(*messages: Any) -> bytes:
+    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
+
+
+def run(tmp_path: Path, messages: bytes, engine: str = "blocks", **settings: str) -> tuple[Any, Any]:
+    """Merge messages into nothing; return the report and the rows."""
+    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, **BY_LSN, "output.format": "parquet"})
+    (tmp_path / "master").mkdir(exist_ok=True)
+    shutil.rmtree(tmp_path / "out1", ignore_errors=True)
+    work.put("feed/f_1.json", messages)
+    report = work.run({name.replace("_", "."): value for name, value in settings.items()})
+    return report, [{name: row[name] for name in row if "source" not in name} for row in work.rows()]
+
+
+ROW, OTHER = {"id": 1, "n": "a"}, {"id": 2, "n": "b"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("form", ["plain", "schema"])
+def test_messages_of_each_kind(tmp_path: Path, form: str, engine: str) -> None:
+    found = [
+        message("r", ROW),
+        message("C", OTHER, lsn=2),
+        message("u", {"id": 3, "n": "c"}, OTHER, lsn=3),  # changes the key
+        message("u", {"id": 1, "n": None}, ROW, lsn=3),
+        message("c", {"id": 4, "n": "d"}, lsn=4),
+        message("D", None, {"id": 4, "n": ""}, lsn=5),
+        None,
+        {"ts_ms": 5},
+        {"status": "BEGIN", "id": "5:7", "ts_ms": 5, "event_count": None, "data_collections": None},
+        {
+            "source": {"table": None},
+            "databaseName": "d",
+            "ddl": "CREATE TABLE t",
+            "tableChanges": [{"id": 1}],
+            "ts_ms": 1,
+        },
+        {**message("m", lsn=6), "message": {"prefix": "p", "content": "eA=="}},
+    ]
+    body = lines(*found)
+    if form == "schema":
+        schema = schema_of([{"field": "id", "type": "int32"}, {"field": "n", "type": "string", "optional": True}])
+        body = lines(*(wrapped(json.dumps(one).encode(), schema) for one in found), b'{"schema":null,"payload":null}')
+    report, rows = run(tmp_path, body, engine)
+
+    assert rows == [{"id": 1, "n": None}, {"id": 3, "n": "c"}]
+    assert report.rejects == {}
+    nulls = 2 if form == "schema" else 1
+    kinds = f"1 heartbeat, 1 message, 1 schema change, {nulls} tombstone, 1 transaction"
+    shown = next(note for note in report.notes if note.startswith("messages that are no rows: "))
+    assert sorted(shown.partition(": ")[2].split(", ")) == sorted(kinds.split(", "))
+    assert (report.counts["feed rows"], report.counts["feed halves"]) == (6, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_truncate_deletes_what_is_older(tmp_path: Path, engine: str) -> None:
+    found = [message("c", ROW), message("t", lsn=2), message("c", OTHER, lsn=3)]
+    report, rows = run(tmp_path, lines(*found), engine)
+    assert (rows, report.counts["feed truncate"]) == ([OTHER], 1)
+
+
+UNSENT_FORMS = [
+    UNSENT,
+    base64.b64encode(UNSENT.encode()).decode(),
+    [UNSENT],
+    [*UNSENT.encode()],
+    ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    {UNSENT: UNSENT},
+]
+BAD = [
+    *(
+        (message("u", {"id": 1, "n": value}), "field n is not sent (__debezium_unavailable_value)")
+        for value in UNSENT_FORMS
+    ),
+    (message("d"), "is a delete without a key, because before is null: give the table a primary key"),
+    (message("d", None, {"id": None, "n": ""}), "is a delete without a key"),
+    (message("x", ROW), "has the op 'x', which is none of c, r, u, d, t and m"),
+    (message(None, ROW), "has no op, so it is no message of Debezium"),
+    (message("u"), "field id is NULL"),
+    (message("u", {**ROW, "new": 1}), "has the member 'after.new', which none of the first rows has"),
+    (message("u", [1]), "has no JSON object in 'after'"),
+    (lines(message("u", ROW))[:-9], "is not JSON"),
+    (b'{"op":"u","op":"u"}', "has the member 'op' twice"),
+    (b'{"op":"u","after":{"id":1,"id":2}}', "has the member 'after.id' twice"),
+    (b'{"op":"u","after":{"id":1,"n":"\xff"}}', "is not UTF-8"),
+    (b'{"op":"u","after":"{}"}', "has no JSON object in 'after'"),
+    (message("u", {"id": "x", "n": "a"}), "field id is not of type int64"),
+    (b'"null"', "is not a JSON object"),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_bad_message_is_a_reject(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "_SAMPLE", 2000)  # bytes, which are the first rows
+    first = [message("c", {"id": number, "n": "x"}) for number in range(100, 130)]
+    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, **BY_LSN, "split.bytes": "3000"})
+    head = {"id": pa.int64(), "n": pa.string(), "source.lsn": pa.int64()}
+    work.put("master/m", pa.schema([*head.items()]).empty_table(), "parquet")
+    work.put("feed/f.json", lines(*first, *(one for one, _ in BAD), message("c", OTHER)))
+    report = work.run()
+
+    reasons = [row["reason"] for row in mutator.Rejects(path=report.rejected_file).to_pylist()]
+    assert [reason[: len(why)] for reason, (_, why) in zip(reasons, BAD, strict=True)] == [why for _, why in BAD]
+    assert (report.counts["feed rejected"], len(work.rows())) == (len(BAD), 31)
+
+
+def test_a_feed_of_two_tables(tmp_path: Path) -> None:
+    messages = lines(message("c", ROW), message("t", table="u"), message("c", {"x": 1}, table="u"))
+    cure = r"set feed\.table to that of the master"
+    with pytest.raises(DataError, match=rf"f_1\.json: has rows of public\.u, and others are of public\.t; {cure}"):
+        run(tmp_path, messages)
+    report, rows = run(tmp_path, messages, feed_table="public.t")
+    assert (rows, report.counts["feed rows"]) == ([ROW], 1)
+    assert "messages that are no rows: 2 other table" in report.notes
+
+    (tmp_path / "feed" / "f_0.json").write_bytes(lines(None, message("c", {"x": 1}, schema=None, db="d")))
+    with pytest.raises(DataError, match=rf"f_1\.json: has rows of public\.t, .* of d\.t, as in \S*f_0\.json; {cure}"):
+        run(tmp_path, lines(message("c", ROW)))
+    assert run(tmp_path, lines(message("c", ROW)), feed_table="d.t", key="x")[1] == [{"x": 1}]
+
+
+def test_a_table_in_the_middle_of_a_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mutator.plan.inspect.envelopes._ROWS", 1)
+    with pytest.raises(DataError, match=r"has rows of public\.u"):
+        run(tmp_path, lines(message("c", ROW), message("u", ROW, table="u")))
+
+
+TYPES = [  # of a field in the schema, value in a message, type and value in the result
+    ({"type": "int32", "name": "io.debezium.time.Date"}, -719162, pa.date32(), date(1, 1, 1)),
+    ({"type": "int32", "name": "org.apache.kafka.connect.data.Date"}, 1, pa.date32(), date(1970, 1, 2)),
+    (
+        {"type": "int64", "name": "io.debezium.time.Timestamp"},
+        1500,
+        pa.timestamp("ms"),
+        at("1970-01-01T00:00:01.5"),
+    ),
+    (
+        {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+        -1,
+        pa.timestamp("us"),
+        at("1969-12-31T23:59:59.999999"),
+    ),
+    (
+        {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+        "2026-01-31T10:00:00.5Z",
+        pa.timestamp("us", "UTC"),
+        at("2026-01-31T10:00:00.5+00:00"),
+    ),
+    ({"type": "int64", "name": "io.debezium.time.MicroTime"}, 1, pa.time64("us"), time(0, 0, 0, 1)),
+    ({"type": "int32", "name": "io.debezium.time.Year"}, 2026, pa.int32(), 2026),
+    (
+        {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "10"}},
+        "BQE=",
+        pa.string(),
+        "0100000101",
+    ),
+    ({"type": "bytes"}, "AP8=", pa.binary(), b"\0\xff"),
+    (
+        {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
+        {"scale": 3, "value": "BQ=="},
+        pa.string(),
+        "0.005",
+    ),
+    (
+        {
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "0", "connect.decimal.precision": "20"},
+        },
+        "AP//////////",
+        pa.decimal128(20, 0),
+        Decimal(2**64 - 1),
+    ),
+    ({"type": "string", "name": "io.debezium.data.Json"}, '{"a": 1}', pa.string(), '{"a": 1}'),
+    ({"type": "array", "items": {"type": "int32"}}, [1, None], pa.list_(pa.int32()), [1, None]),
+    ({"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}}, [1], pa.string(), "[1]"),
+    ({"type": "double"}, "NaN", pa.float64(), "nan"),
+    ({"type": "boolean"}, True, pa.bool_(), True),
+]
+
+
+def test_types_are_those_of_the_schema(tmp_path: Path) -> None:
+    fields = [{"field": "id", "type": "int32"}, *({"field": f"f{n}", **one[0]} for n, one in enumerate(TYPES))]
+    row = {"id": 1, **{f"f{number}": one[1] for number, one in enumerate(TYPES)}}
+    nulls = dict.fromkeys(row) | {"id": 2}
+    wrong = nulls | {"id": 3, "f0": 9223372036854775807}
+    schema = schema_of(fields)
+    found = [wrapped(json.dumps(message("c", one)).encode(), schema) for one in (row, nulls, wrong)]
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_FILE, "output.format": "parquet"})
+    (tmp_path / "master").mkdir()
+    work.put("feed/t+0+0000000000.json", lines(*found))
+    report = work.run()
+
+    table = work.table()
+    assert table.schema.names == [one["field"] for one in fields]
+    assert [table.schema.field(n).type for n in range(1, len(fields))] == [one[2] for one in TYPES]
+    one, other = sorted(table.to_pylist(), key=lambda row: row["id"])
+    one["f14"] = str(one["f14"])
+    assert one == {"id": 1, **{f"f{number}": one[3] for number, one in enumerate(TYPES)}}
+    assert other == nulls
+    assert [one["reason"] for one in report.rejects["feed"]] == [
+        "field f0 is infinity, or no time of the years 1 to 9999, or no time of a day"
+    ]
+
+
+def test_another_schema_in_the_middle_is_a_reject(tmp_path: Path) -> None:
+    def of(data_type: str) -> Any:
+        return schema_of([{"field": "id", "type": "int32"}, {"field": "n", "type": data_type}])
+
+    found = [wrapped(json.dumps(message("c", ROW)).encode(), of(one)) for one in ("string", "int32")]
+    report, rows = run(tmp_path, lines(*found))
+    (reject,) = report.rejects["feed"]
+    assert reject["reason"].startswith("has another schema than the first rows of the file, for field n; put messages")
+    assert rows == [ROW]
+
+
+UNCLEAR = [
+    (
+        pa.timestamp("us"),
+        5,
+        {},
+        r"field n is timestamp\[us\] in the result and 5 here, of an unknown unit; set feed\.time\.unit",
+    ),
+    (pa.timestamp("us"), 1500, {"feed.time.unit": "ms"}, at("1970-01-01T00:00:01.5")),
+    (pa.timestamp("us"), "1970-01-01T00:00:01", {}, at("1970-01-01T00:00:01")),
+    (pa.date32(), 1, {}, date(1970, 1, 2)),
+    (pa.date32(), "1970-01-03", {}, date(1970, 1, 3)),
+    (pa.decimal128(9, 2), "BQ==", {}, r"'BQ==' here, which may be a number or base64; set feed\.decimals=base64"),
+    (pa.decimal128(9, 2), "1234", {}, r"'1234' here, which may be a number or base64"),
+    (pa.decimal128(9, 2), "1234", {"feed.decimals": "text"}, Decimal(1234)),
+    (pa.decimal128(9, 2), "BQ==", {"feed.decimals": "base64"}, Decimal("0.05")),
+    (pa.decimal128(9, 2), "-1.5", {}, Decimal("-1.5")),
+    (pa.binary(), "AP8=", {}, r"text here, which may be base64 or hex; have the messages delivered with their schema"),
+]
+
+
+@pytest.mark.parametrize(("data_type", "value", "settings", "wanted"), UNCLEAR)
+def test_what_a_file_without_a_schema_does_not_say(
+    tmp_path: Path, data_type: Any, value: Any, settings: dict[str, str], wanted: Any
+) -> None:
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_FILE, **settings})
+    work.put("master/m", pa.schema([("id", pa.int64()), ("n", data_type)]).empty_table(), "parquet")
+    work.put("feed/t+0+0000000000.json", lines(message("c", {"id": 1, "n": value}), message("c", {"id": 2, "n": None})))
+    if isinstance(wanted, str):
+        with pytest.raises(DataError, match=wanted):
+            work.run()
+        return
+    work.run()
+    assert work.rows() == [{"id": 1, "n": wanted}, {"id": 2, "n": None}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"op": "op"}, "op: 'op' conflicts with feed.dialect = debezium-json, where the op of a message says"),
+        ({"delete_codes": "d"}, "delete_codes: 'd' conflicts with feed.dialect"),
+        ({"delete.when": "not null"}, "delete.when: 'not null' conflicts with feed.dialect"),
+        ({"key": "0"}, "the ID is field 0; name it"),
+        ({"feed.format": "csv"}, "conflicts|JSON"),
+    ],
+)
+def test_settings_that_the_dialect_excludes(tmp_path: Path, settings: dict[str, str], why: str) -> None:
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_LSN, **settings})
+    (tmp_path / "master").mkdir()
+    work.put("feed/f_1.json", lines(message("c", ROW)))
+    with pytest.raises((ConfigError, DataError), match=why):
+        work.run()
+
+
+def test_a_file_of_another_form_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"has no messages of Debezium \(it has id, n\); deliver the feed in the form that"
+    ):
+        run(tmp_path, lines(ROW))
+    (tmp_path / "feed" / "f_1.json").unlink()
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_LSN})
+    work.put("feed/f_1", pa.table({"id": [1]}), "parquet")
+    with pytest.raises(DataError, match=r"is Parquet, which feed\.dialect=debezium-json does not read"):
+        work.run()
+
+
+def test_a_table_takes_messages(tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "source.lsn", "feed.dialect": "debezium-json", **NO_LIMITS}
+    table = Table.create(str(tmp_path / "table"), settings)
+    work = Work(tmp_path)
+    table.apply(str(work.put("f_1.json", lines(message("c", ROW), message("c", OTHER), None))))
+    report = table.apply(str(work.put("f_2.json", lines(message("d", None, ROW, lsn=2), None, {"ts_ms": 1}))))
+    assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
+    assert "messages that are no rows: 1 heartbeat, 1 tombstone" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("connector", "source", "wanted"),
+    [
+        ("postgresql", {"sequence": '["12","13"]', "lsn": 13}, [12, 13, 4]),
+        ("postgresql", {"sequence": '[null,"13"]', "lsn": None}, [None, None, 4]),
+        ("mysql", {"file": "mysql-bin.000012", "pos": 154, "row": 1}, [12, 154, 1]),
+        ("mariadb", {"file": "b.2", "pos": 1, "row": 0}, [2, 1, 0]),
+        ("sqlserver", {"commit_lsn": "00:0a", "change_lsn": "00:0b", "event_serial_no": 2}, ["00:0a", "00:0b", 2]),
+        ("oracle", {"commit_scn": "98", "scn": "97", "ssn": 1}, [98, 97, 1]),
+    ],
+)
+def test_the_fields_that_order_messages(
+    tmp_path: Path, connector: str, source: dict[str, Any], wanted: list[Any]
+) -> None:
+    one = {**message("c", ROW, connector=connector, **source), "transaction": {"id": "1:2", "total_order": 4}}
+    found = []
+    for part in ORDERS[connector]:
+        more = {"order_type": "string"} if part.type == "string" else {}
+        work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, "order_by": part.name, "null.order": "lowest", **more})
+        (tmp_path / "master").mkdir(exist_ok=True)
+        work.put("feed/f_1.json", lines(one))
+        work.run({}, master="master")
+        found.append(work.rows()[0][part.name])
+        shutil.rmtree(work.output)
+    assert found == wanted

@@ -1,0 +1,35 @@
+"""Messages of a dialect on Spark, with the counts and rows of the local runner."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mutator
+from tests.formats.test_debezium_json import BY_LSN, DEBEZIUM, FEEDS
+from tests.support import local_engine
+from tests.support.named_runs import ENGINES
+from tests.support.no_limits import NO_LIMITS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_messages_of_debezium(sc: Any, tmp_path: Path, engine: str) -> None:
+    settings = {
+        "key": "order_id,line",
+        **DEBEZIUM,
+        **BY_LSN,
+        **NO_LIMITS,
+        "num.reducer": "3",
+        "output.format": "parquet",
+    }
+    counts, rows = [], []
+    for name, run in (("spark", partial(mutator.mutate, sc)), ("local", local_engine.mutate)):
+        places = {"master": tmp_path / "none", "feed": FEEDS / "truncate-orders", "output": tmp_path / name}
+        counts.append(run(settings, **places, engine=engine).counts)
+        rows.append(sorted(map(str, mutator.Dataset(tmp_path / name).to_arrow().to_pylist())))
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 37
+    assert counts[0] == counts[1]
