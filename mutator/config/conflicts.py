@@ -155,6 +155,7 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
         return
     for key in (
         "op.code.field.ordinal",
+        "feed.dialect",
         "deleted.op.code",
         *_OTHER_CODES,
         "deleted.record.file.prefix",

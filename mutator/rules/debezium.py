@@ -49,9 +49,9 @@ from mutator.rules.order_columns import flags
 
 FIELD = "__op"  # of the rows of records: what they do
 _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
-_CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
-_CODES |= {b"m": b"message", b"M": b"message"}
-_SHOWN = 40  # bytes of an unknown op
+CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
+CODES |= {b"m": b"message", b"M": b"message"}
+SHOWN = 40  # bytes of an unknown op
 _REJECT = b"reject: "  # before the reason, as the op code of a row
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
@@ -78,17 +78,36 @@ _NO_KEY = "is a delete without a key, because before is null: give the table a p
 _NO_KEY += "IDENTITY to FULL"
 
 
+def rejected(reason: str) -> bytes:
+    """Return the op code of a row that is a reject."""
+    return _REJECT + reason.encode()
+
+
 def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
     """Return op codes; of rows with a value that the database did not send, the reason of a reject.
 
-    columns: pa.Array by name, of the values as text.
+    columns: pa.Array by name; those of large_binary have the text of values.
     """
-    placeholders, found = pa.array([one.encode() for one in _PLACEHOLDERS], _BYTES), list(codes)
+    found = list(codes)
     for name, column in columns.items():
-        for row in np.flatnonzero(flags(pc.is_in(column, value_set=placeholders))).tolist():
+        for row in np.flatnonzero(_is_placeholder(column)).tolist():
             if found[row] in _UPSERTS:
-                found[row] = _REJECT + f"field {name} {_UNSENT}".encode()
+                found[row] = rejected(f"field {name} {_UNSENT}")
     return found
+
+
+def _is_placeholder(column: Any) -> Flags:
+    """Return which values are placeholders, or lists of one."""
+    types = pa.types
+    if types.is_list(column.type):
+        within = _is_placeholder(column.flatten())
+        found = np.zeros(len(column), np.bool_)
+        found[pc.list_parent_indices(column).to_numpy()[within]] = True
+        return found
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if any(of(column.type) for of in texts):
+        return flags(pc.is_in(column.cast(pa.binary()), value_set=pa.array([one.encode() for one in _PLACEHOLDERS])))
+    return np.zeros(len(column), np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +118,7 @@ class DebeziumRows(OpCodeField):
     table: str | None = None  # schema.table, as the user gives it
     unit: str | None = None
     decimals: str | None = None
+    types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
 
     def operation(self, value: bytes) -> Operation:
         """Look up an op code, or the reason of a reject."""
@@ -108,6 +128,18 @@ class DebeziumRows(OpCodeField):
             return Operation(TRUNCATE)
         return super().operation(value)
 
+    def is_own(self, name: str | None) -> bool:
+        """Return whether rows of a table are taken. Raises Unclear if nothing says so."""
+        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
+            raise other_subjects(str(self.about), name)
+        return self.table in (None, name)
+
+    def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+        """Return the values of a column, which rows have other values, and why."""
+        if name in self.types:
+            return self.types[name].read(column)
+        return read_without_schema(name, column, data_type, Said(self.unit, self.decimals))
+
 
 @dataclass(frozen=True, kw_only=True)
 class DebeziumJson(DebeziumRows):
@@ -116,7 +148,6 @@ class DebeziumJson(DebeziumRows):
     keys: tuple[str, ...] = ()
     prefix: str = ""  # of the members of a message: payload. beside a schema
     connector: str | None = None
-    types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
     schema_text: bytes = b""  # of the columns
     fields_of_table: Any = None  # pa.Schema, in a file with other tables; None: of the file
 
@@ -210,7 +241,7 @@ class DebeziumJson(DebeziumRows):
             column = columns[f"after.{name}"]
             if delete.any():
                 column = pc.if_else(pa.array(delete), columns[f"before.{name}"], column)
-            values, bad, why = self._read(name, pc.if_else(acts, column, _NONE), records.field(name).type)
+            values, bad, why = self.values(name, pc.if_else(acts, column, _NONE), records.field(name).type)
             for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
                 codes[row] = _REJECT + f"field {name} {why}".encode()
             found[name] = values
@@ -219,12 +250,6 @@ class DebeziumJson(DebeziumRows):
                 found[part.name] = _part(columns[part.path], part)
         found[FIELD] = pa.array(codes, _BYTES)
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows)
-
-    def _read(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
-        """Return the values of a column, which rows have other values, and why."""
-        if name in self.types:
-            return self.types[name].read(column)
-        return read_without_schema(name, column, data_type, Said(self.unit, self.decimals))
 
     def _moved(self, columns: Mapping[str, Any], updates: Flags) -> Flags:
         """Return which updates have another key in the image before."""
@@ -242,7 +267,7 @@ class DebeziumJson(DebeziumRows):
         anything, without_key = self._has_values(columns), ~self._has_key(columns)
         found: list[bytes | None] = []
         for row, (op, status, ts, ddl, database, *names) in enumerate(said):
-            code = _CODES.get(op)
+            code = CODES.get(op)
             if op is None:
                 code = b"tombstone" if ts is None else b"heartbeat"
                 if status is not None:
@@ -252,12 +277,12 @@ class DebeziumJson(DebeziumRows):
                 elif anything[row]:
                     code = _REJECT + b"has no op, so it is no message of Debezium"
             elif code is None:
-                code = _REJECT + b"has the op '%b', which is none of c, r, u, d, t and m" % op[:_SHOWN]
+                code = _REJECT + b"has the op '%b', which is none of c, r, u, d, t and m" % op[:SHOWN]
             elif code == b"message":
                 pass
             elif (name := table_name(*names)) is None and self.about is not None:
                 code = _REJECT + b"has no table in source"
-            elif not self._is_own(name):
+            elif not self.is_own(name):
                 code = b"other table"
             elif code == _DELETE and without_key[row]:
                 code = _REJECT + _NO_KEY.encode()
@@ -279,11 +304,6 @@ class DebeziumJson(DebeziumRows):
         for name in (*TABLE_PATHS, *(f"{image}.{key}" for image in ("before", "after") for key in self.keys)):
             found |= flags(columns[name].is_valid())
         return found
-
-    def _is_own(self, name: str | None) -> bool:
-        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
-            raise other_subjects(str(self.about), name)
-        return self.table in (None, name)
 
     def _other_schema(self, text: bytes) -> bytes | None:
         """Return the reason of a reject whose schema is not that of the first rows."""

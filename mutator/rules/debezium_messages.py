@@ -113,15 +113,22 @@ def table_name(schema: bytes | None, database: bytes | None, table: bytes | None
     return (table if around is None else around + b"." + table).decode("utf-8", "replace")
 
 
+def fields_of_schema(text: bytes) -> list[Any]:
+    """Return the fields in the schema of a message; none if it has none."""
+    try:
+        return list(json.loads(text or b"null")["fields"])
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
 @lru_cache(64)
 def row_schema(text: bytes) -> bytes:
     """Return the types of the columns in the schema of messages, as JSON with sorted names; empty without one."""
     try:
-        members = json.loads(text or b"null")["fields"]
-        image = next(one for one in members if one["field"] == "after")
+        image = next(one for one in fields_of_schema(text) if one["field"] == "after")
         plain = ({name: value for name, value in one.items() if name in _OF_TYPE} for one in image["fields"])
         return json.dumps({one["field"]: one for one in plain}, sort_keys=True).encode()
-    except (ValueError, TypeError, KeyError, StopIteration):
+    except (TypeError, KeyError, StopIteration):
         return b""
 
 

@@ -122,6 +122,10 @@ class Unwrapped(NamedTuple):
 class FirstOfFile(Protocol):
     """The first rows of a file."""
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the file is JSON Lines."""
+
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         """Return some fields as a pa.RecordBatch, None if they cannot be read. schema: pa.Schema to read with."""
 

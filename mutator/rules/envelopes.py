@@ -46,6 +46,12 @@ def _debezium_json(**members: Any) -> Envelope:
     return DebeziumJson(**members)
 
 
+def _debezium_flat(**members: Any) -> Envelope:
+    from mutator.rules.debezium_flat import DebeziumFlat
+
+    return DebeziumFlat(**members)
+
+
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
@@ -55,6 +61,7 @@ _OF_DEBEZIUM = {
     "ignore.op.code": "heartbeat,message,other table,schema change,tombstone,transaction",
     "op.code.keep": "false",
 }
+_SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_op_codes, _DELETES),
     "not null": EnvelopeKind(
@@ -65,8 +72,11 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         _DIALECT,
         _OF_DEBEZIUM,
         "the op of a message says what it does",
-        {"table": "table", "unit": "time_unit", "decimals": "decimals"},
+        _SAID_OF_DEBEZIUM,
         ("json",),
+    ),
+    "debezium-flat": EnvelopeKind(
+        _debezium_flat, _DIALECT, _OF_DEBEZIUM, "__op and __deleted say what a row does", _SAID_OF_DEBEZIUM
     ),
 }
 

@@ -45,6 +45,10 @@ class _First:
     def __init__(self, source: Source) -> None:
         self._source = source
 
+    @property
+    def is_json(self) -> bool:
+        return self._source.file_format == "json"
+
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         return first_batch(replace(self._source, file_schema=FileSchema(schema)), names, _ROWS)
 

@@ -47,7 +47,9 @@ def with_known_types(
     ]
     hidden = {name for one in feed if one.wrapped is not None for name in one.wrapped.envelope.fields}
     shown = ", ".join(f"{name} {data_type}" for name, data_type in more.items() if name not in hidden)
-    return found, [f"types are those of the first values: {shown}; output.schema sets others"] if typed and more else []
+    return found, [
+        f"types are those of the first values: {shown}; output.schema sets others"
+    ] if typed and shown else []
 
 
 def _is_inferred(source: Source) -> bool:

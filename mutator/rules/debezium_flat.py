@@ -1,0 +1,150 @@
+"""The envelope of Debezium's flattened rows, as the SMT ``ExtractNewRecordState`` makes them.
+
+    __op        c, r, u or d, if ``add.fields`` has ``op``
+    __deleted   "true" or "false", if ``delete.tombstone.handling.mode`` is ``rewrite``: the row has the key of a delete
+
+These and the other fields that ``add.fields`` takes from a message (``__lsn``, ``__source_ts_ms``) are no fields of the
+record. With other modes, files have no trace of deletes; truncates are never in them. A value that the database did not
+send is a placeholder here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.connect_types import type_of
+from mutator.rules.debezium import CODES, FIELD, SHOWN, DebeziumRows, rejected, unsent
+from mutator.rules.debezium_messages import fields_of_schema, payload_of, prefix_of, table_name
+from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.json_paths import NULLS
+
+_DELETED = "__deleted"
+_OF_TABLE = ("__schema", "__db", "__table")
+_TRUE = (b"true", b"1")
+_ADDED = {
+    *("op", "deleted", "ts_ms", "ts_us", "ts_ns", "id", "total_order", "data_collection_order"),
+    *("version", "connector", "name", "snapshot", "db", "sequence", "schema", "table", "collection"),
+    *("txId", "lsn", "xmin", "origin", "origin_lsn", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
+    *("change_lsn", "commit_lsn", "event_serial_no", "txSeq", "scn", "commit_scn", "lcr_position", "rs_id", "ssn"),
+    *("redo_thread", "commit_ts_ms", "start_scn", "start_ts_ms", "user_name", "redo_sql", "row_id", "ord", "lsid"),
+}
+
+
+def is_added(name: str) -> bool:
+    """Return whether a field is one that ``add.fields`` can add, with the default prefix.
+
+    >>> is_added("__lsn"), is_added("__source_ts_ms"), is_added("__note"), is_added("lsn")
+    (True, True, False, False)
+    """
+    own = name.removeprefix("__")
+    return own != name and (own in _ADDED or own.startswith(("source_", "transaction_")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumFlat(DebeziumRows):
+    """The envelope of flattened rows."""
+
+    names: tuple[str, ...] = ()  # of the fields in the file
+    prefix: str = ""  # of the members of a row: payload. beside a schema
+    is_json: bool = False
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields that are added to the record."""
+        return tuple(name for name in self.names if is_added(name) and name != FIELD)
+
+    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumFlat:
+        """Return the envelope of a file: with its fields, its form, its table, and the types in its schema."""
+        own = replace(self, prefix=prefix_of(schema) if first.is_json else "", is_json=first.is_json)
+        own = replace(own, names=tuple(payload_of(schema, own.prefix).names), about=self.table)
+        if own.prefix:
+            batch = first.batch(own.file_schema(schema, ()), ["schema"])
+            texts = [] if batch is None else batch.column("schema").drop_null().to_pylist()
+            fields = fields_of_schema(texts[0]) if texts else []
+            own = replace(own, types={one["field"]: type_of(one) for one in fields if not is_added(one["field"])})
+        if self.table is None and "__table" in own.names:
+            of_table = [own.prefix + name for name in _OF_TABLE if name in own.names]
+            batch = first.batch(own.file_schema(schema, ()), of_table)
+            columns = {name.removeprefix(own.prefix): batch.column(name) for name in (of_table if batch else ())}
+            rows = zip(*(_texts(columns, name, len(batch or ())) for name in _OF_TABLE), strict=True)
+            names = (table_name(*row) for row in rows)
+            own = replace(own, about=next((name for name in names if name is not None), None))
+        return own
+
+    def record_schema(self, schema: Any) -> Any:
+        """Return the fields of the record and those that are added. Raises ValueError for another file."""
+        fields = [one for one in payload_of(schema, self.prefix) if one.name not in (FIELD, _DELETED)]
+        if len(fields) and not {FIELD, _DELETED} & {*self.names}:
+            raise ValueError(f"has neither a field {FIELD} nor a field {_DELETED}, which say what deletes a record")
+        typed = [one.with_type(self.types[one.name].data_type) if one.name in self.types else one for one in fields]
+        return pa.schema([*typed, (FIELD, pa.string())])
+
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the schema to read a file with: of JSON Lines, with the fields that other files have."""
+        if not self.is_json:
+            return schema
+        names = dict.fromkeys((*self.names, *(one.name for one in records), FIELD, _DELETED, *_OF_TABLE))
+        members = [(name, pa.string()) for name in names]
+        if not self.prefix:
+            return pa.schema(members, metadata={NULLS: b""})
+        return pa.schema([("schema", pa.string()), ("payload", pa.struct(members))], metadata={NULLS: b""})
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the fields themselves, and those that say what a row does."""
+        own = [name for name in (FIELD, _DELETED, *_OF_TABLE) if name in self.names]
+        return [self.prefix + name for name in dict.fromkeys((*(name for name in names if name != FIELD), *own))]
+
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+        """Return a row for each row."""
+        columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
+        count = len(batch)
+        codes = unsent({name: one for name, one in columns.items() if not is_added(name)}, self._codes(columns, count))
+        delete = np.array([code == b"d" for code in codes], np.bool_)
+        found = dict[str, Any]()
+        for name, column in columns.items():
+            if name in (FIELD, _DELETED) or records.get_field_index(name) < 0:
+                continue
+            if pa.types.is_large_binary(column.type) and not is_added(name):
+                column, bad, why = self.values(name, column, records.field(name).type)
+                for row in np.flatnonzero(bad & ~delete).tolist():
+                    codes[row] = rejected(f"field {name} {why}")
+            found[name] = column
+        found[FIELD] = pa.array(codes, pa.large_binary())
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]))
+
+    def _codes(self, columns: Mapping[str, Any], count: int) -> list[bytes | None]:
+        """Return what each row does. Raises Unclear if they are of several tables."""
+
+        said = (_texts(columns, name, count) for name in (FIELD, _DELETED, *_OF_TABLE))
+        is_null = np.ones(count, np.bool_)
+        for column in columns.values():
+            is_null &= pc.is_null(column).to_numpy(zero_copy_only=False)
+        found: list[bytes | None] = []
+        for row, (op, deleted, *names) in enumerate(zip(*said, strict=True)):
+            code = CODES.get(op)
+            if self.is_json and is_null[row]:
+                code = b"tombstone"
+            elif op is not None and code is None:
+                code = rejected(f"has the __op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u and d")
+            elif not self.is_own(table_name(*names) or self.about):
+                code = b"other table"
+            elif (deleted or b"").lower() in _TRUE:
+                code = b"d"
+            elif code is None:
+                code = rejected(f"has neither {FIELD} nor {_DELETED}") if deleted is None else b"u"
+            found.append(code)
+        return found
+
+
+def _texts(columns: Mapping[str, Any], name: str, count: int) -> list[bytes | None]:
+    """Return the values of a field; NULL where there is none."""
+    if name not in columns:
+        return [None] * count
+    found: list[bytes | None] = columns[name].cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
+    return found
