@@ -152,6 +152,8 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
     if not operation.full:
         if operation.as_of is not None:
             yield f"{setting('snapshot.as.of')}: '{operation.as_of}' needs {setting('sync.mode = full')}"
+        if ops.scope:
+            yield f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' needs {setting('sync.mode = full')}"
         return
     for key in (
         "op.code.field.ordinal",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.config import parsers
+from mutator.config import field_parsers, parsers
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.encodings import parse_encoding
 from mutator.rules.file_sequences import parse_pattern
@@ -70,12 +70,15 @@ SEQUENCES = Form(parse_pattern, _TEXT)
 COUNT = Form(parsers.field_count, {"anyOf": [{"enum": ["auto", "any"]}, {"type": "integer", "minimum": 1}]})
 _ONE_NAME = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 1}
 FIELD = Form(
-    parsers.ordinal_or_unset, {"anyOf": [_NUMBER_OR_NAME, _ONE_NAME]}, parsers.listed_ordinal, takes_names=True
+    field_parsers.ordinal_or_unset,
+    {"anyOf": [_NUMBER_OR_NAME, _ONE_NAME]},
+    field_parsers.listed_ordinal,
+    takes_names=True,
 )
 FIELDS = Form(
-    parsers.ordinals,
+    field_parsers.ordinals,
     {"anyOf": [_NUMBER_OR_NAME, {"type": "array", "items": _NUMBER_OR_NAME}]},
-    parsers.listed_ordinals,
+    field_parsers.listed_ordinals,
     takes_names=True,
 )
 # -1 means unset, as in the original job.
@@ -86,4 +89,5 @@ ORDER_TYPES = Form(
     {"anyOf": [{"type": "string", "pattern": f"^ *{_ORDER_TYPE} *(, *{_ORDER_TYPE} *)*$"}, _TEXTS["anyOf"][1]]},
     parse_types,
 )
-PARTITION_FIELDS = Form(parsers.partition_fields, _TEXTS, parsers.listed_partition_fields, takes_names=True)
+CONDITIONS = Form(field_parsers.conditions, _TEXT, takes_names=True)
+PARTITION_FIELDS = Form(field_parsers.partition_fields, _TEXTS, field_parsers.listed_partition_fields, takes_names=True)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.rules.absences import Absence
+from mutator.rules.absences import Absence, Part
 
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
@@ -132,7 +132,8 @@ class Commit:
     parent: str | None = None  # ID of the version before; None for version 0
     horizon: str | None = None  # highest order value of any expired tombstone; "" for the lowest value
     floor: str | None = None  # highest order value of a truncate: a key that is not known counts as deleted at it
-    snapshot: str | None = None  # highest order value of the last full snapshot
+    snapshot: str | None = None  # highest order value of the last full snapshot of everything
+    parts: tuple[Part, ...] = ()  # the same of the last snapshots of parts of the records
     records: int = 0  # live after this version
     counts: Mapping[str, int] = field(default_factory=dict)
     feed: tuple[FeedFile, ...] = ()  # merged by this version
@@ -169,6 +170,16 @@ class Commit:
     absences: tuple[Absence, ...] = ()
 
     @property
+    def has_newest_members(self) -> bool:
+        """Whether it has members that only the newest format version has."""
+        return self.floor is not None or bool(self.parts)
+
+    @property
+    def snapshots(self) -> tuple[Part, ...]:
+        """The last snapshots: those of parts, and the one of everything, which has no conditions."""
+        return (*self.parts, *([] if self.snapshot is None else [((), self.snapshot)]))
+
+    @property
     def last_replacement(self) -> int | None:
         """The newest version up to this one that may have removed files."""
         return self.number if self.action in _REMOVES else self.compacted
@@ -192,6 +203,7 @@ class Commit:
             "horizon": self.horizon,
             "floor": self.floor,
             "snapshot": self.snapshot,
+            "parts": self.parts,
             "records": self.records,
             "tombstones": self.tombstones,
             "parent": self.id,

@@ -13,10 +13,11 @@ from mutator.dataset.file_entry import TOMBSTONES, FileEntry, unsafe_path
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.state import FeedSettings, KnownFeed, State
 from mutator.errors import MutatorError, error
+from mutator.rules.absences import parts_of
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
-# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification; 8: "floor". Of 6, 7 and 8, the
-# lowest is written that has the members of the dataset.
+# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification; 8: "floor", "parts". Of 6, 7
+# and 8, the lowest is written that has the members of the dataset.
 FORMAT_VERSION = 8
 _OLDEST = 6
 DIRECTORY = "_mutator"
@@ -41,6 +42,7 @@ def dump(state: State) -> bytes:
         "hash": commit.hash or None,
         **{name: getattr(commit, name) for name in ("horizon", "snapshot")},
         **({} if commit.floor is None else {"floor": commit.floor}),
+        **({"parts": commit.parts} if commit.parts else {}),
         "files": [_data_members(part) for part in state.files],
         "beside": [_members(part) | {"kind": part.role} for part in state.beside],
         "feed": [vars(part) for part in state.feed],
@@ -53,7 +55,7 @@ def dump(state: State) -> bytes:
 
 def _version_of(state: State) -> int:
     """Return the format version of a manifest."""
-    if state.commit.floor is not None:
+    if state.commit.has_newest_members:
         return 8
     return 7 if any("in path" in form for form in (state.spec, *state.spec.get("earlier", ()))) else _OLDEST
 
@@ -89,6 +91,7 @@ def parse(data: bytes, path: str) -> State:
             buckets=document.pop("buckets") or 0,
             hash=document.pop("hash") or "",
             floor=document.pop("floor", None),
+            parts=parts_of(document.pop("parts", ())),
             **rows_of(files, beside),
             **{name: document.pop(name) for name in _OF_COMMIT},
         )

@@ -144,14 +144,14 @@ class NumberedLog(Generic[Item]):
 
 
 class CommitLog(NumberedLog[Commit]):
-    """A log whose entries are commits. Those without a floor have the format version before the newest one."""
+    """A log whose entries are commits. Those without the newest members have the format version before the newest."""
 
     def __init__(self, directory: str, form: str, version: int, *others: Any) -> None:
         super().__init__(directory, form, version, *others)
         self._oldest = version - 1
 
     def _version_of(self, entry: Commit) -> int:
-        return self._version if entry.floor is not None else self._oldest
+        return self._version if entry.has_newest_members else self._oldest
 
     def commit(self, entry: Commit) -> bool:
         """Create an entry, and return whether it is there: False if another one has its number.

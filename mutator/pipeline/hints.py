@@ -59,6 +59,9 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         if _looks_like_header(plan, file, sample):
             yield f"If line 1 of {place(file.source.name)} is a header, set {setting('header.lines=1')}"
             break
+    scope = plan.rows.scope if side == "feed" else None
+    if scope is not None and any(sample.reason == scope.outside for sample in samples):
+        yield f"A snapshot of a part has no other rows: correct {setting('sync.scope')}, or have it delivered so"
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
     yield from _encoding_hints(side, found)

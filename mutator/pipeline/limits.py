@@ -22,6 +22,7 @@ from mutator.pipeline.op_codes import check_op_codes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
+from mutator.rules.absences import highest_before
 from mutator.rules.file_names import first_few
 from mutator.rules.op_codes import listed_codes
 from mutator.rules.order_units import joined, several_units
@@ -127,11 +128,15 @@ def _check_deletes(plan: Plan, result: Result) -> None:
     counts, fraction = result.counts, plan.limits.max_delete_fraction
     removed = counts["master removed"] + counts["master deleted by absence"] + counts["master truncated"]
     live = removed + counts["master kept"] + counts["master replaced"]
+    records = counted(live, "record")
+    if plan.scope is not None:  # those that the snapshot has, and those that it lacks
+        live = removed + sum(counts[f"feed {name}"] for name in ("updated", "no-op", "late"))
+        records = f"{counted(live, 'record')} in the part"
     if exceeds(removed, live, fraction):  # which below 1 is also all of it
         raise error(
             "deletes",
             removed=f"{removed:,}",
-            records=counted(live, "record"),
+            records=records,
             fraction=f"{fraction:g}",
             hint=_delete_hint(plan, counts),
         )
@@ -140,7 +145,7 @@ def _check_deletes(plan: Plan, result: Result) -> None:
         raise error(
             "absence",
             absent=f"{absent:,}",
-            records=counted(live, "record"),
+            records=records,
             fraction=f"{plan.limits.max_absence_fraction:g}",
             hint=_delete_hint(plan, counts),
         )
@@ -267,7 +272,9 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
         raise error("feed.empty", path=where)
     if known is None or plan.limits.allow_older_snapshot or not plan.register.full:
         return
-    before = order_value(plan.rows.order_type, known.commit.snapshot) if known.commit.snapshot is not None else None
+    scope = () if plan.scope is None else plan.scope.filter.texts
+    text = highest_before(plan.rows.order_type, known.commit.snapshots, scope)
+    before = None if text is None else order_value(plan.rows.order_type, text)
     bounds = [one for one in (before, result.highest) if one is not None]
     newer = [(order, key) for order, key in result.absent if not bounds or order > max(bounds)]
     if newer:  # no snapshot had them, so they came by deltas

@@ -21,7 +21,7 @@ _FILES_OF_DELETES = ("deleted.record.file.prefix", "deleted.record.file.pattern"
 # What one run does, may do, or writes. The others say how a feed is read, and the next one is read in the same way.
 _OF_ONE_RUN = frozenset(
     (
-        *("write.operation", _SYNC, "snapshot.as.of", "allow.older.snapshot", "order.max", "order.check"),
+        *("write.operation", _SYNC, "sync.scope", "snapshot.as.of", "allow.older.snapshot", "order.max", "order.check"),
         "header.check",
         *("removed.fields", "op.code.in.master", _FORMAT, "master.format"),
         *("output.format", "output.codec", "output.schema", "tombstone.retention"),

@@ -17,7 +17,7 @@ from mutator.dataset.version_log import NONE
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.absences import Absence
+from mutator.rules.absences import Absence, parts_after
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES, RARE
@@ -31,7 +31,7 @@ def members_of_merge(plan: Plan, before: Commit, result: Result, committed: str)
         "committed": committed,
         "horizon": _higher(plan, before.horizon, result.expired),
         "floor": _higher(plan, before.floor, result.floor),
-        "snapshot": _high(plan, result) if plan.register.full and result.highest is not None else before.snapshot,
+        **_snapshots(plan, before, result),
         "records": counts["output rows"],
         "tombstones": counts["tombstones out"],
         "counts": _committed(counts),
@@ -90,6 +90,16 @@ def _higher(plan: Plan, before: str | None, order: Any) -> str | None:
 
 def _high(plan: Reading, result: Result) -> str | None:
     return order_text(plan.rows.order_type, result.highest)
+
+
+def _snapshots(plan: Plan, before: Commit, result: Result) -> dict[str, Any]:
+    """Return the members of a commit that say what the last snapshots were."""
+    known = before.snapshots
+    if plan.register.full and result.highest is not None:
+        scope = () if plan.scope is None else plan.scope.filter.texts
+        known = parts_after(plan.rows.order_type, known, scope, _high(plan, result) or "")
+    whole = next((high for conditions, high in known if not conditions), None)
+    return {"snapshot": whole, "parts": tuple(part for part in known if part[0])}
 
 
 def _absences(plan: Plan, before: State, result: Result) -> tuple[Absence, ...]:

@@ -30,7 +30,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
     master = plan.master
     known: Mapping[str, Files] = {} if master is None else master.partitions
     inputs, units, local = list(plan.inputs), list[MergeUnit](), list[tuple[Split, ...]]()
-    for directory in sorted({*arrived, *(known if plan.touches_all else ())}):
+    for directory in sorted({*arrived, *plan.written_anyway(known)}):
         files = known.get(directory, Files())
         buckets = _buckets(files, files.bytes + arrived.get(directory, 0), plan.bucket_bytes)
         groups = min(files.buckets or buckets, buckets)
@@ -66,8 +66,7 @@ def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, FileEntry
     A pack belongs to no single partition, so its directory is "".
     """
     assert plan.master is not None
-    if plan.touches_all:
-        return []
+    touched = {*touched, *plan.written_anyway(plan.master.partitions)}
     found: list[tuple[str, FileEntry]] = []
     for directory, files in plan.master.partitions.items():
         if directory not in touched:
@@ -86,8 +85,9 @@ def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
     if len(plan.master.packs) <= _MOST_PACKS:
         return ()
     live: Counter[str] = Counter()
+    touched = {*touched, *plan.written_anyway(plan.master.partitions)}
     for directory, files in plan.master.partitions.items():
-        if directory not in touched and not plan.touches_all:
+        if directory not in touched:
             for part in files.parts:
                 if part.filter is not None:
                     live[part.filter] += part.rows

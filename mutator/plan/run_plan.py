@@ -3,7 +3,7 @@
 Nothing asks the configuration after this: the executors, the accounting and the publishing follow the plan.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +15,9 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.errors.parts import place
+from mutator.errors.parts import place, setting
 from mutator.formats.blocks.changed_rows import ChangeForm
+from mutator.formats.values.row_filter import Scope
 from mutator.plan.as_of import as_of
 from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
@@ -38,6 +39,7 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
+from mutator.rules.byte_columns import Flags
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_values import order_text, order_value
@@ -96,9 +98,34 @@ class Plan(Reading):
     @property
     def touches_all(self) -> bool:
         """Return whether all partitions are written: the feed decides about all records, or files change their form."""
+        return self._rewrites_all or self.register.full
+
+    @property
+    def _rewrites_all(self) -> bool:
         moved = self.master is not None and fields_move(self.master.spec, self.rows.spec)
-        everything = self.operation == "insert_overwrite_table"
-        return self.rewrites or self.register.full or self.truncates or everything or moved
+        return self.rewrites or self.truncates or self.operation == "insert_overwrite_table" or moved
+
+    def written_anyway(self, known: Collection[str]) -> Collection[str]:
+        """Return which partitions of a master are written even without mutations. known: the directories of all."""
+        if not self.touches_all:
+            return ()
+        inside = None if self._rewrites_all else self.partitions_inside(known)
+        return known if inside is None else inside
+
+    def partitions_inside(self, known: Collection[str]) -> frozenset[str] | None:
+        """Return which partitions may have records that a snapshot decides about; None: all. known: as above."""
+        scope, fields = self.scope, self.rows.partitioning.fields
+        found = None if scope is None or not fields else scope.filter.partitions(fields, list(known))
+        return None if found is None else frozenset(found)
+
+    @property
+    def scope(self) -> Scope | None:
+        """The part of the master that the feed is a snapshot of; None: everything, or the feed is no snapshot."""
+        return self.rows.scope if self.register.full else None
+
+    def inside(self, rows: Any) -> Flags:
+        """Return which rows, as they are written, are in the scope, which there is."""
+        return self.block_type.inside(rows, self.rows.layouts["written"])
 
     def truncated(self, order: Any) -> "Plan":
         """Return the plan with a truncate. One that does not raise the floor changes nothing.
@@ -205,7 +232,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
     operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
-    notes = [*_notes(asked.ops, config.operation, survey)]
+    notes = [*_notes(asked.ops, config.operation, survey), *_scope_notes(rows)]
     if at is not None:
         notes.append(f"the snapshot is as of {order_text(rows.order_type, at)}")
     plan = Plan(
@@ -270,6 +297,12 @@ def _notes(ops: OpSpec, operation: OperationSpec, survey: Survey) -> Iterator[st
     deletes = any(is_delete_source(ops, source) for source in survey.feed)
     if ops.delete_prefix is not None and ops.field is None and survey.feed and not deletes:
         yield f"no name of a feed file starts with {ops.delete_prefix}: the feed has no deletes"
+
+
+def _scope_notes(rows: RowPlan) -> Iterator[str]:
+    if rows.scope is not None:
+        part = " and ".join(rows.scope.filter.texts)
+        yield f"the snapshot is of the part {part} ({setting('sync.scope')}): records outside of it stay"
 
 
 def _warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:

@@ -5,7 +5,7 @@ new_table     create a table (create), with the rows of a dataset (take_over)
 apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
 commit        make the next version exist, in turn and after the versions of other writers
 claiming_run  an apply as a part of a workflow
-scan          the rows of a version (scan_parts, conditions, row_output)
+scan          the rows of a version (scan_parts, row_output)
 find          the record of a key, and its versions (earlier_files: its files by path)
 changes       the changes of versions (changed_rows, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, idle)

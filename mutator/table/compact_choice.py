@@ -14,10 +14,11 @@ from mutator.engine.versions.compact_task import Unit
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.engine.versions.live_rows import opened_file
 from mutator.errors import error
+from mutator.formats.values.row_filter import Filter
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
+from mutator.rules.conditions import Where, conditions_of
 from mutator.rules.order_values import order_value
-from mutator.table.conditions import Filter, Where, conditions_of
 from mutator.table.scan import schema_of
 
 _Part = tuple[MergeUnit, str]  # a bucket, and the role of files

@@ -126,6 +126,7 @@ class _Restore:
             horizon=target.version.horizon,
             floor=target.version.floor,
             snapshot=target.version.snapshot,
+            parts=target.version.parts,
             records=target.version.records,
             tombstones=target.version.tombstones,
             files=tuple(file for file, _ in files),

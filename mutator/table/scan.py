@@ -19,8 +19,9 @@ from mutator.errors import error
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import batch_rows, faults
 from mutator.formats.files.parquet import opened
+from mutator.formats.values.row_filter import Filter, field_of
 from mutator.rules.byte_columns import Ints
-from mutator.table.conditions import Filter, Where, conditions_of, field_of
+from mutator.rules.conditions import Where, conditions_of
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 

@@ -19,7 +19,7 @@ from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.rules.byte_columns import Ints
-from mutator.table.conditions import Where
+from mutator.rules.conditions import Where
 from mutator.table.outlived import reading
 from mutator.table.scan import scan_of
 

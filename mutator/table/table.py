@@ -26,11 +26,11 @@ from mutator.pipeline.arguments import (
     settings_by_key,
     wrong,
 )
+from mutator.rules.conditions import Where
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner, apply_feed
 from mutator.table.arguments import checks_names, filter_in, names_in, number_in, path_in, transaction_in, version_in
 from mutator.table.changes import changes_of
-from mutator.table.conditions import Where
 from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion

@@ -213,6 +213,7 @@ def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Co
         horizon=known.commit.horizon,
         floor=known.commit.floor,
         snapshot=known.commit.snapshot,
+        parts=known.commit.parts,
         records=records,
         tombstones=tombstones,
         counts={"master rows": records, "master kept": records, "output rows": records, "tombstones in": tombstones}

@@ -12,6 +12,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.arguments import flag, named, settings_by_key, wrong
+from mutator.rules.conditions import Where
 from mutator.rules.version_names import Version
 from mutator.storage import located
 from mutator.table.apply import OpenRunner
@@ -29,7 +30,6 @@ from mutator.table.clean import DEAD, GRACE, CleaningReport, Cleanup, clean_tabl
 from mutator.table.clean_plan import Retention
 from mutator.table.compact import CompactionReport, compact_table, report_of_compaction
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
-from mutator.table.conditions import Where
 from mutator.table.find import Finder
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot

@@ -196,6 +196,15 @@ def test_the_truth_table_has_all_cases():
     assert sorted(shown) == sorted(coded)
 
 
+def test_the_snapshot_of_a_part_prints_its_output(tmp_path, monkeypatch, capfd):
+    for path, content in re.findall(r"`([\w./]+)`:\n\n```csv\n(.*?)```", CONTRACT, re.DOTALL):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(content)
+    (block,) = console_blocks(CONTRACT)
+
+    compare(block, tmp_path, monkeypatch, capfd)
+
+
 def test_the_sums_name_every_outcome():
     for name in FEED_OUTCOMES:
         assert name in CONTRACT.split("feed rows   =")[1].split("\n")[0]

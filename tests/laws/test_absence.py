@@ -11,6 +11,7 @@ import pytest
 import mutator
 from mutator.dataset.versions import merged_keys, opening
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.table.test_several_writers import at_phase
@@ -49,16 +50,19 @@ class Place:
             self.table = mutator.Table.create(work / "table", {**SETTINGS, **self.extra})
         self.path, self.feeds = str(work / "none"), list[str]()
 
-    def merge(self, rows: Rows, *, full: bool = False) -> dict[str, int]:
-        """Merge a feed; return the counts."""
+    def merge(self, rows: Rows, *, full: bool = False, part: str | None = None) -> dict[str, int]:
+        """Merge a feed; return the counts. part: the place of a snapshot, or else of all rows."""
         self.count += 1
-        columns = {"id": [key for key, _, _ in rows], "at": [at for _, at, _ in rows], "place": ["x"] * len(rows)}
+        columns = {"id": [key for key, _, _ in rows], "at": [at for _, at, _ in rows]}
+        columns |= {"place": [place or part or "x" for _, _, place in rows] if full else ["x"] * len(rows)}
         if not full:
             columns["op"] = [op for _, _, op in rows]
         settings = {"sync.mode": "full"} if full else {"op": "op"}
         if self.table is not None:
             given = {"sync_mode": "full"} if full else settings
+            given |= {"sync_scope": f"place = '{part}'"} if part else {}
             return dict(self.table.apply(pa.table(columns), **given).counts)
+        settings |= {"sync.scope": f"place = '{part}'"} if part else {}
         feed, output = self.work / f"feed{self.count}", str(self.work / f"out{self.count}")
         feed.mkdir()
         self.feeds.append(str(feed))
@@ -148,3 +152,35 @@ def test_an_update_that_a_snapshot_outran_is_decided_again(tmp_path: Path) -> No
     with at_phase("commit", lambda: mutator.Table(table.path).apply(snapshot, sync_mode="full") and None):
         table.apply(pa.table({"id": [1], "at": [7]}))
     assert {row["id"]: row["at"] for row in table.scan().to_pylist()} == {1: 7, 2: 10}
+
+
+@pytest.mark.thorough(keep=5)
+@pytest.mark.parametrize("name", PLACES)
+def test_a_snapshot_of_a_part_decides_about_the_part_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "table of large files":
+        monkeypatch.setattr(merged_keys, "MOST_ROWS", 0)
+    monkeypatch.setattr(opening, "_EVERY", 1)
+    place = Place(name, tmp_path)
+    place.merge([(1, 5, "A"), (2, 5, "A"), (3, 5, "B"), (4, 5, "B")], full=True)
+    place.after_snapshot()
+    counts = place.merge([(1, 20, ""), (4, 20, ""), (5, 20, "")], full=True, part="A")  # 4 has moved there
+    assert counts["master deleted by absence"] == 1
+    assert place.rows() | {4: 20} == {1: 20, 3: 5, 4: 20, 5: 20}  # or a record 4 in each partition
+    path = place.path if place.table is None else place.table.path
+    more = {} if "table" in name else {"feed": place.feeds, "before": tmp_path / "out1"}
+    if name not in ("exported table", "table of a dataset"):
+        for key in (2, 3):
+            found = mutator.explain(path, key, **more)
+            assert not any(step.differs for step in found.steps)
+            assert ("deleted by absence" in str(found)) == (key == 2)
+
+    # Whether a snapshot is too old depends on those of its own part, and of parts of that.
+    place.merge([(3, 7, "")], full=True, part="B")
+    for rows, part in (([(1, 19, "A"), (3, 7, "B")], None), ([(1, 19, "")], "A")):
+        with pytest.raises(MutatorError, match=r"has already had one with 20|newer than every row"):
+            place.merge(rows, full=True, part=part)
+    with pytest.raises(MutatorError, match=r"is not in the part of the snapshot .sync.scope: place = 'A'"):
+        place.merge([(1, 30, ""), (3, 30, "B")], full=True, part="A")
+    assert place.rows()[3] == 7

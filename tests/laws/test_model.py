@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import eq, ge, gt, le, lt, ne
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,9 @@ from tests.support.text_runs import (
     scratch,
 )
 from tests.support.text_worlds import (
+    File,
+    Line,
+    RowPlan,
     make_files,
     make_world,
 )
@@ -59,6 +63,32 @@ def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int
     assert made.buckets == expected_buckets(master, merged, buckets)
 
 
+def anything(written: bytes) -> bool:
+    return True
+
+
+def make_scope(rng: random.Random, feed: Sequence[File], shape: RowPlan) -> tuple[str, Callable[[bytes], bool]]:
+    """Draw conditions that a row of a feed meets; return them as a setting, and as a function of a row."""
+    compare = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+    rows = [row.written.split(b",") for file in feed for row in file.rows(shape)]
+    model_row, drawn = rng.choice(rows or [[b""] * len(shape.columns)]), []
+    for _ in range(rng.choice([1, 1, 2])):
+        at, literal = rng.randrange(len(shape.columns)), rng.choice([b"", b"a", b"x", b"9", rng.choice(model_row)])
+        operators = [name for name, holds in compare.items() if holds(model_row[at], literal)]
+        if b"\xff" not in literal:
+            drawn.append((at, rng.choice(operators), literal.decode()))
+
+    def inside(written: bytes) -> bool:
+        cells = written.split(b",")
+        return all(compare[operator](cells[at], text.encode()) for at, operator, text in drawn)
+
+    return " and ".join(f"{at} {operator} '{text}'" for at, operator, text in drawn), inside
+
+
+def lines_inside(file: File, inside: Callable[[bytes], bool]) -> tuple[Line, ...]:
+    return tuple(line for line in file.lines if line.key is None or inside(line.written))
+
+
 def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
     """Run several feeds, each into the output of the run before, with retention; compare everything after each run."""
     bad = not full and rng.random() < 0.3
@@ -71,7 +101,7 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
         tombstones: dict[Key, tuple[int, int]] = {}
         retention = rng.choice([None, 0, 1, 2])
         for number in range(rng.randint(1, 4)):
-            feed = world.feed
+            feed, inside = world.feed, anything
             is_full = full and rng.random() < 0.6  # others are deltas between the snapshots
             run.shape = replace(shape, deletes="none") if is_full else shape
             if number or is_full:
@@ -86,6 +116,15 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
                 options["tombstone_retention"] = f"{retention}s"
             if is_full:
                 options |= {"sync_mode": "full", "allow_older_snapshot": "true"}
+                scope, inside = make_scope(rng, feed, shape) if rng.random() < 0.6 else ("", anything)
+                outside = [row for file in feed for row in file.rows(shape) if not inside(row.written)]
+                if scope:
+                    options["sync_scope"] = scope
+                if outside and rng.random() < 0.1:
+                    with pytest.raises(DataError, match="is not in the part of the snapshot"):
+                        run(path, feed, **options)
+                    return
+                feed = [replace(file, lines=lines_inside(file, inside)) for file in feed]
                 if not any(file.sequence >= -1 and list(file.rows(shape)) for file in feed):
                     with pytest.raises(DataError, match="needs a complete snapshot"):
                         run(path, feed, **options)
@@ -100,6 +139,7 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
                 expire_before=None if retention is None else run.now - retention * 1000,
                 horizon=horizon,
                 absences=absences,
+                inside=inside,
             )
             if is_full:
                 absences[run.now] = max(row.order for file in feed for row in file.rows(run.shape))

@@ -6,7 +6,7 @@ The tests compare the engine with it, so nothing here may come from ``mutator``.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -73,11 +73,12 @@ def merge(
     expire_before: int | None = None,
     horizon: Any = None,
     absences: Mapping[int, Any] = MappingProxyType({}),
+    inside: Callable[[bytes], bool] = lambda written: True,
 ) -> Merged:
     """Merge a feed without rejects into a master without rejects.
 
     absences: the highest order value of each full snapshot before, by its commit time (3.5): a tombstone that it left
-    is as high for rows of a delta.
+    is as high for rows of a delta. inside: whether a full snapshot decides about a record, by its row.
     """
     records: dict[Key, tuple[Any, bytes]] = {}
     buried: dict[Key, tuple[Any, int]] = {}
@@ -93,7 +94,7 @@ def merge(
         if w is None or (m and m.order > w.order) or (t and buried_at[key] > w.order):  # the record or tombstone stays
             if w is not None:
                 by_file[w.name, "late"] += 1
-            if m and w is None and full:
+            if m and w is None and full and inside(m.written):
                 buried[key] = (m.order, now)
                 counts["master deleted by absence"] += 1
             elif m:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mutator.formats.values.row_filter import Filter
 from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.conditions import conditions_of
 from mutator.rules.partition_fields import parse_fields
 from mutator.rules.partition_transforms import partition_rows
-from mutator.table.conditions import Filter, conditions_of
 from mutator.table.table import Table
 from tests.support.effort import law
 

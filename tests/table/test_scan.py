@@ -19,9 +19,10 @@ from mutator.dataset.versions.log import TableLog
 from mutator.engine.versions import delta_files
 from mutator.errors import ConfigError
 from mutator.formats.files import parquet
+from mutator.formats.values.row_filter import Filter
+from mutator.rules.conditions import conditions_of, parse
 from mutator.rules.partition_fields import parse_fields
 from mutator.table import apply, scan
-from mutator.table.conditions import Filter, conditions_of, parse
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.effort import law

@@ -12,6 +12,7 @@ from mutator.config import forms
 from mutator.config.definitions.setting import DELETES, FIELDS, FORMATS, PARTITIONS, RECORDS, Setting, defined
 from mutator.config.forms import one_of
 from mutator.rules import file_names
+from mutator.rules.conditions import Condition
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.file_sequences import SequencePattern
@@ -268,6 +269,16 @@ class OpSpec:
         None,
         "what decimals are in messages without a schema: `base64` of a whole number, which has the scale of the field "
         "in the master, or the `text` of a number",
+    )
+    scope: tuple[Condition, ...] = defined(
+        DELETES,
+        "sync.scope",
+        forms.CONDITIONS,
+        None,
+        "the [part of the master](contract.md#snapshots-of-a-part) that a full snapshot has, such as `region = 'EU'`: "
+        "records outside of it stay, and rows outside of it are rejects",
+        otherwise=(),
+        unset="everything",
     )
     recorded: bool = False  # the user did not give the field: the master or the table has recorded it
     # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are

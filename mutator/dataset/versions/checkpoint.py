@@ -33,7 +33,7 @@ MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks")
 _ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{BASE})?\.files")
 _OF_BASE = re.compile(rf"([0-9]{{20}})-[0-9a-f]{{32}}(\.[^.]+)\{BASE}\.(?:files|masks)")
 _FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 7
-_OLDEST = 6  # written where there is no floor
+_OLDEST = 6  # written where the commit has no newest members
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 _EXTENT = pa.struct(
@@ -197,7 +197,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "absences": state.absences,
         "masks": masks,
     }
-    version = _OLDEST if state.commit.floor is None else _FORMAT_VERSION
+    version = _FORMAT_VERSION if state.commit.has_newest_members else _OLDEST
     sealed = checksummed_json.dump(_FORMAT, version, members)
     if columns.column("sides_path").null_count == columns.num_rows:
         columns = columns.drop_columns(list(_OF_SIDES))

@@ -20,8 +20,9 @@ from mutator.dataset.commits import (
 )
 from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, unsafe_path
 from mutator.dataset.state import Cleaning, Waiting
+from mutator.rules.absences import parts_of
 
-# Members of an entry, all of which it has, in their order; ``kind`` follows, and ``floor`` if there is one.
+# Members of an entry, all of which it has, in their order; ``kind`` follows, and those that an entry may lack.
 _MEMBERS = (
     *("number", "id", "run", "committed", "as_of", "spec", "buckets", "hash", "horizon", "snapshot", "records"),
     *("tombstones", "settings", "counts", "feed", "feed_since", "files", "removed", "index", "withdrawn", "rejected"),
@@ -50,6 +51,7 @@ def members_of(version: Commit) -> dict[str, Any]:
     members: dict[str, Any] = {name: getattr(version, name) for name in _MEMBERS}
     members["kind"] = version.action
     members |= {} if version.floor is None else {"floor": version.floor}
+    members |= {"parts": version.parts} if version.parts else {}
     members["feed"] = [vars(file) for file in version.feed]
     members["files"] = [_file_members(file, version.buckets) for file in version.files]
     for name in _STORED:
@@ -69,7 +71,8 @@ def version_of(members: dict[str, Any]) -> Commit:
     """Return the version of a JSON document. Raises KeyError, TypeError or ValueError for other members."""
     members["action"] = members.pop("kind")
     members.setdefault("floor", None)
-    if members.keys() != {*_MEMBERS, "floor", "action"}:
+    members["parts"] = parts_of(members.pop("parts", ()))
+    if members.keys() != {*_MEMBERS, "floor", "parts", "action"}:
         raise ValueError("its members are not those of this format")
     if members["action"] not in ACTIONS:
         raise ValueError(f"its kind is {members['action']}")

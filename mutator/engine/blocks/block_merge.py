@@ -83,6 +83,14 @@ class Output:
             self.tally.note_units(units_of(self.plan.rows.order_type, orders.filter(below)))
         return found
 
+    def absent(self, rows: Any, alone: Flags, replaced: Flags | None) -> Flags:
+        """Return which rows of a block are deleted by absence. rows: as they are written. alone: as above."""
+        found: Flags = alone & self.plan.register.absent(replaced)
+        if self.plan.scope is not None:
+            which = np.flatnonzero(found)
+            found[which] = self.plan.inside(rows.take(pa.array(which)))
+        return found
+
     def inserted_rows(self) -> Iterator[Any]:
         """Yield tables of the inserted rows, by key; once."""
         tables = self.inserted.tables()
@@ -194,7 +202,8 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     tally.counts["master truncated"] += int(truncated.sum())
     gone |= truncated
     alone &= ~truncated
-    absent = alone & output.plan.register.absent(replaced)
+    content = block.block.written()
+    absent = output.absent(content, alone, replaced)
     tally.counts["master deleted by absence"] += int(absent.sum())
     tally.counts["master kept"] += int((alone & ~absent).sum())
     gone |= absent
@@ -210,7 +219,6 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True
     positions = np.flatnonzero(changed)
-    content = block.block.written()
     if output.changes is not None:
         _note_changes(output.changes, content, met, absent | truncated)
     if len(positions):

@@ -46,6 +46,7 @@ def merge_bucket(
     known_floor: Any = None,
     as_of: Any = None,
     no_sides: tuple[None, ...] = (),
+    stays: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
@@ -54,7 +55,8 @@ def merge_bucket(
     precedence of each winner. rejected: called with each winner that is rejected, and why. horizon, expire_before: None
     where tombstones never expire. spellings: gets the keys of records, and those that are inserted. absences: by which
     the feed meets tombstones, unless it is a full snapshot. floor: the highest truncate. truncates: the run raised it.
-    known_floor, as_of: as in ``Plan``. no_sides: a NULL for each side column.
+    known_floor, as_of: as in ``Plan``. no_sides: a NULL for each side column. stays: returns whether a record
+    stays that a full snapshot lacks.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -73,7 +75,10 @@ def merge_bucket(
             order = tombstone[0] if register.full else met_order(*tombstone, absences)
             old = Old(TOMBSTONE, order if floor is None else max(order, floor))
         met_floor = floor if truncates or record is None else None  # as in ``floor_of``
-        decision, new_row, new_order, new_sides = register.meet_key(folded, old, met_floor)
+        by = register
+        if folded is None and record is not None and stays is not None and stays(old.row):
+            by = LAST_WINS
+        decision, new_row, new_order, new_sides = by.meet_key(folded, old, met_floor)
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, horizon, rejected)

@@ -65,6 +65,7 @@ def write_bucket(
             known_floor=plan.known_floor,
             as_of=plan.as_of,
             no_sides=(None,) * len(plan.side_columns),
+            stays=None if plan.scope is None else partial(_stays, plan),
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
@@ -75,6 +76,10 @@ def write_bucket(
         if changes is not None:
             changes.flush()
         return task.receipt(files=files.files, beside=files.beside)
+
+
+def _stays(plan: Plan, row: bytes) -> bool:
+    return not plan.inside(plan.block_type.from_contents([row], plan.rows.layouts["master"]))[0]
 
 
 def _reject(task: MergingTask, winner: Mutation, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.file_entry import DATA, TOMBSTONES
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
@@ -54,6 +55,8 @@ def bury_absent(
     the partitions whose records are hidden; None for all.
     """
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
+    if plan.scope is not None and not plan.truncates:
+        partitions = plan.partitions_inside(live.snapshot.partitions)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
     floor, buries = floor_of(plan, RECORD), plan.register.buries_absent or replaced is not None
     wanted = partial(buckets_of_group, group, plan.groups)
@@ -72,6 +75,8 @@ def bury_absent(
             tally.counts["master truncated"] += int(below.sum())
             tally.note_units(units_of(plan.rows.order_type, found[3].filter(pa.array(below))))
             found = _chosen(found, np.flatnonzero(~below))
+        if plan.scope is not None and len(found[0]):
+            found = _chosen(found, _inside(plan, live, extents[0].file, found[0]))
         positions, hashes, keys, orders, _ = found
         if not len(positions) or not buries:
             continue
@@ -88,6 +93,15 @@ def bury_absent(
     if waiting:
         writer.write(TOMBSTONES, _tombstones(plan, writer.buckets, waiting))
     return hidden
+
+
+def _inside(plan: Plan, live: LiveRows, file: FileEntry, positions: Ints) -> Ints:
+    """Return those of some rows of a file, by number, that a snapshot of a part decides about."""
+    layout, scope = plan.rows.layouts["written"], plan.scope
+    assert scope is not None
+    result = pa.schema([layout.result.field(name) for name in scope.columns])
+    narrow = replace(layout, result=result, id_fields=(), order_field=None, partition=())
+    return np.flatnonzero(plan.inside(live.rows_of_whole(file, positions, narrow).written()))
 
 
 def _chosen(found: _Absent, rows: Ints) -> _Absent:

@@ -31,7 +31,7 @@ from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks
 from mutator.formats.files.avro_schema import arrow_field, expanded, parsed, physical
 from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Ints, binary, concatenated, packed
+from mutator.rules.byte_columns import Flags, Ints, binary, concatenated, packed
 from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes
 from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.order_columns import column_type, flags
@@ -179,17 +179,14 @@ class AvroBlockType(SchemaBlockType):
 
     def partitions(self, rows: Any, layout: AvroLayout) -> RowPartitions:
         """Return the partition of each record."""
-        assert layout.record is not None
-        sources = {str(one.source) for one in layout.partition}
-        fields = {one["name"]: one for one in layout.record["fields"] if one["name"] in sources}
-        writer = parsed(physical(layout.record))
-        reader = parsed(physical({**layout.record, "fields": list(fields.values())}))
-        with faults():
-            values: list[Any] = [
-                fastavro.schemaless_reader(io.BytesIO(record), writer, reader) for record in rows.to_pylist()
-            ]
-        columns = {name: exact_text(decoded([row[name] for row in values], one)) for name, one in fields.items()}
-        return partition_rows(layout.partition, [columns[str(one.source)] for one in layout.partition])
+        columns = _fields_of(rows, layout, {str(one.source) for one in layout.partition})
+        return partition_rows(layout.partition, [exact_text(columns[str(one.source)]) for one in layout.partition])
+
+    def inside(self, rows: Any, layout: AvroLayout) -> Flags:
+        """Return which records are in the layout's scope."""
+        assert layout.scope is not None
+        columns = _fields_of(rows, layout, layout.scope.columns)
+        return layout.scope.inside([columns[name] for name in layout.scope.columns])
 
     def suffix(self, output: AvroOutput) -> str:
         """Return the suffix of Avro files."""
@@ -210,6 +207,19 @@ class AvroBlockType(SchemaBlockType):
     ) -> ChangeWriter:
         """Return a writer of changed rows, which stay as they are encoded."""
         return AvroChanges(stream, output, form)
+
+
+def _fields_of(records: Any, layout: AvroLayout, names: Collection[str]) -> dict[str, Any]:
+    """Return some fields of encoded records of the result, a pa.Array by name."""
+    assert layout.record is not None
+    fields = {one["name"]: one for one in layout.record["fields"] if one["name"] in names}
+    writer = parsed(physical(layout.record))
+    reader = parsed(physical({**layout.record, "fields": list(fields.values())}))
+    with faults():
+        values: list[Any] = [
+            fastavro.schemaless_reader(io.BytesIO(record), writer, reader) for record in records.to_pylist()
+        ]
+    return {name: decoded([row[name] for row in values], one) for name, one in fields.items()}
 
 
 def _batch(
@@ -248,6 +258,11 @@ def _batch(
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])
     else:
         records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.envelope.deletes_all)
+    if layout.scope is not None and layout.feed:
+        rest = np.flatnonzero(~(bad_rows.are(count) | delete))
+        outside = np.zeros(count, np.bool_)
+        outside[rest] = ~AvroBlockType().inside(records.take(pa.array(rest)), layout)
+        bad_rows.note(outside, layout.scope.outside)
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)

@@ -139,6 +139,9 @@ class BlockType(Protocol):
         A delete may have no partition.
         """
 
+    def inside(self, rows: Any, layout: Any) -> Flags:
+        """Return which written rows are in the scope of a full snapshot. layout: that of written rows, with a scope."""
+
     def pack(self, rows: Any) -> bytes:
         """Serialize rows for the shuffle; packed rows can be concatenated."""
 

@@ -180,6 +180,11 @@ class ColumnBlockType(SchemaBlockType):
         columns = [exact_text(rows.field(layout.result.get_field_index(one.source))) for one in layout.partition]
         return partition_rows(layout.partition, columns)
 
+    def inside(self, rows: Any, layout: ColumnLayout) -> Flags:
+        """Return which written rows are in the layout's scope."""
+        assert layout.scope is not None
+        return layout.scope.inside([rows.field(name) for name in layout.scope.columns])
+
     def suffix(self, output: ColumnOutput) -> str:
         """Return the suffix of the format."""
         return FORMATS[output.format].suffix
@@ -292,6 +297,9 @@ def _checked(
         dict(zip(found.batch.schema.names, found.batch.columns, strict=True)) if layout.orders_beside else by_name
     )
     parsed = layout.orders_of(of_orders, bad_rows) if layout.order_fields else None
+    if layout.scope is not None and layout.feed:
+        inside = layout.scope.inside([by_name[name] for name in layout.scope.columns])
+        bad_rows.note(~inside & ~delete, layout.scope.outside)
     in_file = {name: column for name, column in by_name.items() if layout.schema.get_field_index(name) >= 0}
     return parsed, layout.partitions_of(in_file, bad_rows, delete)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted
 from mutator.formats.blocks.block_type import Ignored, Truncate
+from mutator.formats.values.row_filter import Scope
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
 from mutator.rules.order_tuples import encode
@@ -53,6 +54,7 @@ class RowLayout:
     joint: bytes = b","
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
+    scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
 
     @property
     def lacks_partition(self) -> bool:
@@ -72,8 +74,13 @@ class RowLayout:
     @property
     def needed_width(self) -> int:
         """Number of fields that a row must have where ``width`` is None."""
-        ordinals = (*self.order_fields, *self.envelope.fields, *self.id_fields, *self.partition_sources)
+        scope = () if self.scope is None else self.scope.ordinals
+        ordinals = (*self.order_fields, *self.envelope.fields, *self.id_fields, *self.partition_sources, *scope)
         return 1 + max(map(int, ordinals))
+
+    def is_inside(self, items: Sequence[bytes]) -> bool:
+        """Return whether the fields of a row are in the scope."""
+        return self.scope is None or self.scope.filter.met_by({name: items[int(name)] for name in self.scope.columns})
 
     @property
     def output_width(self) -> int | None:
@@ -98,7 +105,7 @@ def compile_reader(layout: RowLayout) -> Reader:
     op, placed, lacks_partition = layout.envelope.field, layout.placed, layout.lacks_partition
     order_of, operation = _order_reader(layout), lru_cache(_KEPT)(layout.envelope.operation)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
-    without_op = operation(b"")
+    without_op, scope = operation(b""), layout.scope
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
@@ -120,6 +127,8 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise Unreadable(f"{fault}: {quoted(items[op])}")
         if check_partition is not None and (placed or not is_delete):  # a delete goes to the partition of its record
             check_partition(items)
+        if scope is not None and not layout.is_inside(items):
+            raise Unreadable(scope.outside)
         return key, order, is_delete, code, row if cut is None else cut(items)
 
     return read

@@ -15,6 +15,7 @@ from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Item, Reco
 from mutator.formats.content import Content, Reject
 from mutator.formats.files.path_fields import has_no_name
 from mutator.formats.values.nested import member
+from mutator.formats.values.row_filter import Scope
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED, TRUNCATE, UPSERTS, Envelope, Operations
@@ -83,6 +84,7 @@ class RowRules:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
     in_path: tuple[str, ...] = ()  # partition fields that written files have in their paths alone
+    scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
 
     def operations_of(self, columns: Mapping[str, Any], count: int, bad_rows: BadRows) -> Operations:
         """Return what rows do; note the rejects. columns: pa.Array by name."""

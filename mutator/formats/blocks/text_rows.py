@@ -113,6 +113,21 @@ class TextBlockType:
         codes[chosen] = placed.codes
         return RowPartitions(codes, placed.names, {})
 
+    def inside(self, rows: Any, layout: RowLayout) -> Flags:
+        """Return which written rows are in the layout's scope; rows of another width than the layout's are not."""
+        assert layout.scope is not None
+        if self.unsupported(layout) is not None:
+            split, least = layout.delimiter.split, layout.needed_width
+            items = map(split, self.contents(rows).to_pylist())
+            return np.array([len(one) >= least and layout.is_inside(one) for one in items], np.bool_)
+        assert layout.delimiter.literal is not None
+        data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
+        table = LineTable.of(data, layout.delimiter.literal[0], layout.width)
+        chosen = _plain(table, layout)
+        found = np.zeros(len(table), np.bool_)
+        found[chosen] = layout.scope.inside([table.field(data, chosen, one).take() for one in layout.scope.ordinals])
+        return found
+
     def pack(self, rows: Any) -> bytes:
         """Serialize rows for the shuffle."""
         return bytes(joined(rows))
@@ -349,6 +364,8 @@ def _block(
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)
             good &= (partitions.codes >= 0) | (delete & (not layout.placed))
+        if layout.scope is not None:
+            good &= layout.scope.inside([table.field(data, rows, one).take() for one in layout.scope.ordinals])
     truncates = None
     if truncate.any():
         truncate &= ordered

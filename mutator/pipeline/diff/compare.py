@@ -147,6 +147,7 @@ def without_hidden(found: Diff, shows: Shows) -> Diff:
 OVERWRITE: Mapping[str, str] = {
     "write.operation": "insert_overwrite_table",
     "sync.mode": "partial",
+    "sync.scope": "",
     "allow.empty.feed": "true",
 }
 LENIENT: Mapping[str, str] = {

@@ -1,6 +1,6 @@
 """A key through a chain of runs: what each run found, decided and left behind."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from mutator.pipeline.explain.key_decisions import (
     decide_overwritten,
     refined,
 )
+from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import Register
 
 _CREATION = "create"
@@ -34,6 +35,8 @@ class RunFeed:
     rows: FeedRows = NO_ROWS
     gone: Mapping[str, str] = field(default_factory=dict)  # name of a feed file that may have the key -> why not read
     now: int = 0  # commit time in ms
+    # Of a snapshot of a part: returns whether it decided about a record; None if that is not known.
+    inside: Callable[[Held], bool | None] | None = None
     overwrites: bool = False  # the feed replaced partitions, or everything
     expire_before: int | None = None
     horizon: Any = None  # highest order value that had expired before the run
@@ -128,13 +131,18 @@ def _decided(
     made = {}
     for name, mutations in groups.items():
         before = None if state is None else state.get(name, NOTHING)
-        if run.overwrites and is_complete:
+        inside: bool | None = True
+        if run.inside is not None and before is not None and before.kind == "record" and not mutations:
+            inside = run.inside(before)
+        if inside is None:
+            decided = Decided((), None, None, before, None)
+        elif run.overwrites and is_complete:
             decided = decide_overwritten(before, mutations, run.register, absences)
         else:
             decided = decide_key(
                 before,
                 mutations,
-                run.register,
+                run.register if inside else LAST_WINS,
                 now=run.now,
                 expire_before=run.expire_before,
                 horizon=run.horizon,

@@ -99,7 +99,6 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, *, by_file: b
     directories = directories_of(plan, block) if by_file else pa.nulls(len(block))
     written = block.written().take(index)
     raw, contents = types.contents(block.rows.take(index)), types.contents(written)
-    form = str(plan.rows.spec["schema"]) if plan.rows.block_type == "avro" else str(written.type)
     for at, row in enumerate(rows.tolist()):
         order = to_value(plan.rows.order_type, orders[at].as_py())
         yield KeyRow(
@@ -112,8 +111,21 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, *, by_file: b
             content=contents[at].as_py(),
             partition=directories[row].as_py(),
             written=written.slice(at, 1),
-            form="" if plan.rows.block_type == "text" else form,
+            form=form_of(plan),
         )
+
+
+def form_of(plan: Reading) -> str:
+    """Return the form of written rows, as ``KeyRow`` has it."""
+    if plan.rows.block_type == "text":
+        return ""
+    return str(plan.rows.spec["schema"] if plan.rows.block_type == "avro" else plan.rows.layouts["written"].row_type)
+
+
+def is_inside(plan: Reading, content: bytes) -> bool:
+    """Return whether a record is in the part that a snapshot has. plan: of the snapshot."""
+    rows = plan.block_type.from_contents([content], plan.rows.layouts["master"])
+    return bool(plan.block_type.inside(rows, plan.rows.layouts["written"])[0])
 
 
 def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from mutator.config import Config
 from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
@@ -20,7 +21,8 @@ from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import NO_ROWS, ChainStep, RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
-from mutator.pipeline.explain.key_decisions import KeyMutation
+from mutator.pipeline.explain.key_decisions import Held, KeyMutation
+from mutator.pipeline.explain.key_rows import form_of, is_inside
 from mutator.pipeline.explain.place import ExplainedPlace
 from mutator.plan.as_of import as_of
 from mutator.plan.registers import register_of
@@ -144,6 +146,7 @@ class _Walk:
             config = place.config
             self._read_as_now += [run] if paths else []
         rows = self._rows(paths, config) if paths else NO_ROWS
+        is_of_part = config.operation.full and bool(config.rows.ops.scope)
         self._files_read += len(paths)
         found = {(one.order, one.is_delete) for one in rows.mutations}
         if gone or rows.unread:
@@ -162,8 +165,9 @@ class _Walk:
             rows=self._with_paths(rows),
             gone=gone if may_have_more else {},
             now=now,
-            register=register_of(config, self._key.rows, full=is_full),
+            register=register_of(config, self._key.rows, full=is_full and not overwrites),
             as_of=at,
+            inside=partial(self._inside, config, paths) if is_of_part else None,
             overwrites=overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             is_winner_known=bool(own),
@@ -181,6 +185,14 @@ class _Walk:
     def _said(self, text: str) -> str:
         """Return the text of a message for the user, with paths as they are given."""
         return plain(said(text, {**self._place.config.wording.audience.writers, PATH: self._place.shown}))
+
+    def _inside(self, config: Config, paths: Sequence[str], held: Held) -> bool | None:
+        """Return whether a record is in the part of a snapshot; None if that is not known. paths: of the snapshot."""
+        try:
+            plan = feed_reading(config, self._key.survey, paths)
+        except MutatorError:
+            return None
+        return is_inside(plan, held.content) if held.form in ("", form_of(plan)) else None
 
     def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
         """Return the rows of the key in feed files. config: how they were read."""

@@ -100,7 +100,11 @@ def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
         rows,
         key=replace(key, ids=tuple(map(common, key.ids)), partitions=tuple(map(level, key.partitions))),
         order=replace(order, fields=tuple(map(common, order.fields))),
-        ops=replace(ops, field=common(ops.field)),
+        ops=replace(
+            ops,
+            field=common(ops.field),
+            scope=tuple(replace(one, column=common(one.column)) for one in ops.scope),
+        ),
     )
 
 

@@ -60,7 +60,14 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     rows = result_rows(run, found.schema, "avro")
     result = _result(base, found.schema, None if run.asked.ops.keep else fields.op)
     _check_symbols(base, files, result)
-    master = AvroLayout(fields=(), id_fields=fields.ids, resolution=None, feed=False, **rows.rules(run))
+    master = AvroLayout(
+        fields=(),
+        id_fields=fields.ids,
+        resolution=None,
+        feed=False,
+        record=None if rows.scope is None else result,
+        **rows.rules(run),
+    )
     layouts = {
         "master": master,
         "feed": replace(master, feed=True, envelope=envelope_of(run.asked.ops, fields.op)),
@@ -96,6 +103,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         carries=same,
         whole=True,
         partitioning=rows.partitioning,
+        scope=rows.scope,
         notes=(*found.notes, *rewrite_notes(known is not None and not same and not survey.partitioned)),
     )
 

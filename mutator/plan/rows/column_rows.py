@@ -60,6 +60,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         carries=same,
         whole=True,
         partitioning=rows.partitioning,
+        scope=rows.scope,
         notes=(*found.notes, *rewrite_notes(rewrites)),
     )
 

@@ -11,6 +11,7 @@ from mutator.config.settings import OutputSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import check_each, with_standard
 from mutator.errors.parts import setting
+from mutator.formats.values.row_filter import Scope
 from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -29,6 +30,7 @@ from mutator.plan.rows.run_fields import (
     parse_default,
     schema_sequence_spec,
 )
+from mutator.plan.rows.snapshot_scope import scope_of
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
@@ -64,6 +66,7 @@ class ResultRows:
     schema: Any  # pa.Schema
     order_type: str
     partitioning: Partitioning
+    scope: Scope | None
 
     def rules(self, run: SchemaRun) -> dict[str, Any]:
         """Return the arguments for ``RowRules`` that all layouts share."""
@@ -75,6 +78,7 @@ class ResultRows:
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
             "in_path": self.partitioning.in_path,
+            "scope": self.scope,
         }
 
     def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -143,7 +147,7 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
         columns = run.output.columns_of_partitions
         arrived = any(source.in_path for source in survey.master or survey.feed)
         partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output, arrived=arrived)
-    return ResultRows(schema, _order_type(run, schema), partitioning)
+    return ResultRows(schema, _order_type(run, schema), partitioning, scope_of(run.fields.scope, schema))
 
 
 def _order_type(run: SchemaRun, schema: Any) -> str:

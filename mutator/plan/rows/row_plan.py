@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.formats.values.row_filter import Scope
 from mutator.plan.rows.partitioning import Partitioning
 
 
@@ -25,6 +26,7 @@ class RowPlan:
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split
     partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too
+    scope: Scope | None = None  # the part of the master that a full snapshot has, by the fields of written rows
     width_from: str = ""  # of delimited text: why a row has as many fields, for messages
     standard: str = ""  # path of the feed file that says it, if as many others begin with another number
     notes: tuple[str, ...] = ()

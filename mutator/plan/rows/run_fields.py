@@ -1,5 +1,6 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -17,6 +18,7 @@ from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
+from mutator.rules.conditions import Condition
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
 from mutator.rules.order_types import parts_of, path_of, record_fields, tuple_type
@@ -37,6 +39,7 @@ class RunFields(NamedTuple):
     partitioning: Partitioning  # with names as sources
     cut: frozenset[str] = frozenset()  # fields of the feed that are not part of the result
     orders_beside: bool = False  # the result has no order values
+    scope: tuple[Condition, ...] = ()  # of a full snapshot
 
     @property
     def sources(self) -> list[str]:
@@ -111,7 +114,12 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         replace(partitioning, fields=levels),
         frozenset(cut | {path[0] for path in orders if beside}),
         beside,
+        tuple(replace(one, column=name(_ordinal_or_name(one.column), "sync.scope")) for one in rows.ops.scope),
     )
+
+
+def _ordinal_or_name(text: str) -> int | str:
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else text
 
 
 def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVersion]) -> None:

@@ -31,6 +31,7 @@ from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import by_age, order_by_name
 from mutator.plan.rows.setting_faults import raise_all
+from mutator.plan.rows.snapshot_scope import scope_of_ordinals
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -177,6 +178,7 @@ def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tupl
     if rows.ops.field is not None:
         yield "op.code.field.ordinal", rows.ops.field
     yield from (("partitioned.by", field) for field in partition)
+    yield from (("sync.scope", int(one.column) if one.column.isdigit() else one.column) for one in rows.ops.scope)
 
 
 def _check_ordinals(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
@@ -219,11 +221,13 @@ def _layouts(
         cut_op=op is not None and not rows.ops.keep,
         joint=rows.text.joint,
         partition=fields,
+        scope=scope_of_ordinals(rows.ops.scope),
     )
     if op is None or op_in_master:
         master = replace(feed, width=master_width, envelope=feed.envelope.of_records())
     else:
         master = replace(_without_op(feed, op), width=master_width)
+    master = replace(master, scope=None)  # rows of the master may be anywhere
     stored = feed if op is None or not feed.cut_op else _without_op(feed, op)
     written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records())
     return replace(feed, placed=partitioning.by_partition), master, written
@@ -239,6 +243,7 @@ def _without_op(layout: RowLayout, op: int) -> RowLayout:
         envelope=UPSERTS,
         cut_op=False,
         partition=moved(layout.partition, without),
+        scope=None if layout.scope is None else layout.scope.moved(without),
     )
 
 
@@ -280,6 +285,7 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
         output=None,
         spec={**_spec(rows, written, known), **_header_spec(rows, survey, op_in_master), **partitioning.spec()},
         partitioning=partitioning,
+        scope=written.scope,
         order_type=rows.order.type,
         layout_of=layout_of,
         width_from=_width_from(rows, survey),

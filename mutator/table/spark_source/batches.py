@@ -12,7 +12,7 @@ from mutator.dataset.file_entry import DATA
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.spark.frames import context_of
 from mutator.engine.spark.jvm_start import use_own_python
-from mutator.table.conditions import Where
+from mutator.rules.conditions import Where
 from mutator.table.scan_parts import ScanPart, parts_of
 
 _TASK, _FEWEST = 32 << 20, 2  # bytes of the files that a task reads, and the fewest tasks

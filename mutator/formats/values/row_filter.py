@@ -1,32 +1,28 @@
-"""The filter of a scan: conditions on single columns, all of which must hold.
-
->>> [vars(one) for one in parse("price >= 5 and name = 'it''s' and note is not null")]  # doctest: +NORMALIZE_WHITESPACE
-[{'column': 'price', 'operator': '>=', 'literal': '5'},
- {'column': 'name', 'operator': '=', 'literal': "it's"},
- {'column': 'note', 'operator': 'is not null', 'literal': None}]
-"""
+"""Filters on columns: the conditions of ``rules.conditions`` with the types of the columns that they name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import eq, ge, le
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
-from mutator.formats.values.convert import typed_value
+from mutator.formats.values.convert import converted, typed_value
 from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.byte_columns import Flags
+from mutator.rules.conditions import NOT_NULL, NULL, Condition, Word
+from mutator.rules.order_columns import flags
 from mutator.rules.partition_fields import TIMES, PartitionField
 from mutator.rules.partition_paths import values_of
 from mutator.rules.partition_transforms import partition_rows
 from mutator.rules.schema_evolution import nearest
 
-NULL, NOT_NULL = "is null", "is not null"
 _COMPARE = {
     "=": pc.equal,
     "!=": pc.not_equal,
@@ -35,73 +31,11 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_OTHER_WORDS = {"==": "=", "<>": "!="}
-_CONDITION = re.compile(
-    r"""\s*(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<column>[^\s"'<>=!]+))\s*
-    (?:(?P<null>is\s+(?P<not>not\s+)?null)\b
-    |(?P<operator>==|<>|!=|<=|>=|=|<|>)\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<word>[^\s"'<>=!]+)))""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_NEXT = re.compile(r"\s*(?P<and>and\b)|\s*\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _DAYS = ("date", "year")  # transforms whose results have an order
 _OF_EQUAL = {"=": eq}
 _OF_DAYS = {**_OF_EQUAL, "<": le, "<=": le, ">": ge, ">=": ge}
-
-
-class _Word(str):
-    """A literal without quotes."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition on the values of a column."""
-
-    column: str
-    operator: str  # = != < <= > >= or NULL, NOT_NULL
-    literal: Any = None
-
-
-Where = str | Sequence[tuple[Any, ...]] | None  # a text, or (column, operator, literal) of each condition
-
-
-def parse(text: str) -> tuple[Condition, ...]:
-    """Read a filter. Raises ConfigError that quotes the part that is not a condition."""
-    found, at = [], 0
-    while True:
-        match = _CONDITION.match(text, at)
-        if match is None:
-            raise error("table.filter", text=repr(text), part=repr(text[at:].strip() or "its end"))
-        column = match["column"] if match["quoted"] is None else match["quoted"].replace('""', '"')
-        if match["null"]:
-            found.append(Condition(column, NOT_NULL if match["not"] else NULL))
-        else:
-            literal = _Word(match["word"]) if match["text"] is None else match["text"].replace("''", "'")
-            found.append(Condition(column, _OTHER_WORDS.get(match["operator"], match["operator"]), literal))
-        following = _NEXT.match(text, match.end())
-        if following is None:
-            raise error("table.filter", text=repr(text), part=repr(text[match.end() :].strip()))
-        if not following["and"]:
-            return tuple(found)
-        at = following.end()
-
-
-def conditions_of(where: Where) -> tuple[Condition, ...]:
-    """Return the conditions of a filter. Raises ConfigError."""
-    if where is None:
-        return ()
-    if isinstance(where, str):
-        return parse(where)
-    found = []
-    for column, operator, *literal in where:
-        word = " ".join(str(operator).lower().split())
-        word = _OTHER_WORDS.get(word, word)
-        if word not in (*_COMPARE, NULL, NOT_NULL) or len(literal) != (word in _COMPARE):
-            raise error("table.filter", text=repr(where), part=repr((column, operator, *literal)))
-        found.append(Condition(column, word, *literal))
-    return tuple(found)
+_OF_BYTES = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Filter:
@@ -140,19 +74,99 @@ class Filter:
 
     def of(self, rows: Any) -> Any:
         """Return the rows of a pa.Table that meet all conditions."""
-        if not self._conditions:
-            return rows
+        return rows.filter(self.met(rows)) if self._conditions else rows
+
+    def met(self, rows: Any) -> Any:
+        """Return which rows of a pa.Table meet all conditions, of which there is at least one."""
         masks = [_met(one, rows.column(one.column), literal) for one, _, literal in self._conditions]
-        return rows.filter(reduce(pc.and_, masks))
+        return reduce(pc.and_, masks)
+
+    def met_by(self, values: Mapping[str, bytes]) -> bool:
+        """Return whether a row of delimited text meets all conditions. values: of its columns, large_binary."""
+        return all(
+            one.operator == NOT_NULL
+            if literal is None
+            else _OF_BYTES[one.operator](values[one.column], literal.as_py())
+            for one, _, literal in self._conditions
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The conditions as texts, sorted, the same for every spelling of a literal."""
+        return tuple(sorted({_text(one, literal) for one, _, literal in self._conditions}))
 
     def partitions(self, fields: Sequence[PartitionField], names: Sequence[str]) -> set[str] | None:
         """Return the partitions that may have such rows, of those with some directories; None for all."""
         chosen = set(names)
         for level, field in enumerate(fields):
             for one, of_schema, literal in self._conditions:
-                if one.column == field.source and literal is not None:
+                if one.column == str(field.source) and literal is not None:
                     chosen = {name for name in chosen if _may_have(one, of_schema.type, literal, field, name, level)}
         return None if len(chosen) == len(names) else chosen
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The part of a master that a full snapshot has: the records for which conditions hold.
+
+    conditions: their columns are names, or, of delimited text, ordinals as text. schema: pa.Schema of these columns, of
+    large_binary in delimited text.
+    """
+
+    conditions: tuple[Condition, ...]
+    schema: Any
+
+    @property
+    def filter(self) -> Filter:
+        """The conditions with typed literals. Raises ConfigError for wrong literals."""
+        return _filter_of(self.conditions, self.schema)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the conditions name."""
+        names: list[str] = self.schema.names
+        return names
+
+    @property
+    def ordinals(self) -> tuple[int, ...]:
+        """The columns of delimited text."""
+        return tuple(map(int, self.columns))
+
+    @property
+    def outside(self) -> str:
+        """Why a row of a snapshot is a reject if it is not in the part."""
+        return f"is not in the part of the snapshot (sync.scope: {' and '.join(self.filter.texts)})"
+
+    def moved(self, ordinal: Callable[[int], int]) -> Scope:
+        """Return the scope of delimited text with its ordinals mapped to another layout."""
+
+        def moved(name: str) -> str:
+            return str(ordinal(int(name)))
+
+        conditions = tuple(replace(one, column=moved(one.column)) for one in self.conditions)
+        return Scope(conditions, pa.schema([one.with_name(moved(one.name)) for one in self.schema]))
+
+    def inside(self, columns: Sequence[Any]) -> Flags:
+        """Return which rows are in the part. columns: pa.Arrays of the values of ``columns``."""
+        typed = [
+            column if column.type == one.type else converted(column, one.type, True)[0]
+            for column, one in zip(columns, self.schema, strict=True)
+        ]
+        return flags(self.filter.met(pa.table(typed, schema=self.schema)).combine_chunks())
+
+
+@lru_cache(64)
+def _filter_of(conditions: tuple[Condition, ...], schema: Any) -> Filter:
+    return Filter(conditions, schema, "")
+
+
+def _text(condition: Condition, literal: Any) -> str:
+    column = condition.column
+    column = column if re.fullmatch(r"\w+", column) else '"{}"'.format(column.replace('"', '""'))
+    if literal is None:
+        return f"{column} {condition.operator}"
+    text = exact_text(pa.repeat(literal, 1))[0].as_py().decode("utf-8", "backslashreplace")
+    return f"{column} {condition.operator} '{text.replace(chr(39), 2 * chr(39))}'"
 
 
 def field_of(schema: Any, column: str, table: str) -> Any:
@@ -181,21 +195,22 @@ def _typed(condition: Condition, schema: Any, table: str) -> Any:
     found, why = typed_value(literal, data_type)
     why = _mistaken(condition, data_type) or (why and f"{why}; write a literal of that type")
     if why is not None:
-        written = literal if isinstance(literal, _Word) else repr(literal)
+        written = literal if isinstance(literal, Word) else repr(literal)
         raise error("table.literal", column=condition.column, literal=written, why=why)
     return found
 
 
 def _mistaken(condition: Condition, data_type: Any) -> str | None:
     """Return why a literal cannot be meant as it is, and what to write instead; None if it can be meant."""
-    literal, is_word = condition.literal, isinstance(condition.literal, _Word)
+    literal, is_word = condition.literal, isinstance(condition.literal, Word)
     if literal is None or (is_word and literal.lower() == "null"):
         quoted = ", or 'null' in quotes for this text" if is_word else ""
         return f"is no value: write `{condition.column} {NULL}`{quoted}"
     is_number = isinstance(literal, int | float) and not isinstance(literal, bool)
     if is_word and condition.operator[0] in "<>":  # any word can be equal to a text
         is_number = _NUMBER.fullmatch(literal) is not None
-    if is_number and pa.types.is_string(data_type):
+    is_text = pa.types.is_string(data_type) or pa.types.is_large_binary(data_type)  # the fields of delimited text
+    if is_number and is_text:
         return f"is a number, but the column is text: write '{literal}' to compare it as text"
     return None
 
