@@ -32,10 +32,25 @@ _NUMBER = re.compile("[0-9]+")
 
 @dataclass(frozen=True)
 class Compared:
-    """A dataset that is compared. path: of its directory. shown: which values a table may show, as settings."""
+    """A dataset that is compared. path: of its directory. settings: that a table has recorded."""
 
     path: str
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Which values a table may show, as settings."""
+        return {name: value for name, value in self.settings.items() if published(name) == SHOWN_FIELDS}
+
+
+def recorded_for_feed(old: Compared, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with which a run would merge a feed into a dataset. settings: those of the user."""
+    from mutator.pipeline.master_settings import chained_settings
+
+    given = set(map(published, settings))
+    own = {name: value for name, value in old.settings.items() if published(name) not in given}
+    kept = recorded_in([old], {**own, **settings})
+    return {**chained_settings(old.path, {**own, **kept, **settings}), **own, **kept}
 
 
 def recorded_in(places: Sequence[Compared], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,8 +98,7 @@ def dataset_at(place: str, stack: ExitStack) -> Compared:
         target = f"{scratch_directory(stack)}/version"
         table = Table(place)
         table.export(target, version=version)
-        kept = table.snapshot.state.settings
-        return Compared(target, {name: value for name, value in kept.items() if published(name) == SHOWN_FIELDS})
+        return Compared(target, table.snapshot.state.settings)
     if storage.stat(path) is None and storage.renames:  # others have no directories
         raise error("path.missing", path=path, what="dataset")
     if version is not None:
@@ -109,7 +123,8 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
         new = None if arguments.new is None else dataset_at(arguments.new, stack)
         extra = {**LENIENT, **({} if new is None else OVERWRITE)}
         settings = [*(f"{name}={value}" for name, value in extra.items()), *options.settings_of(arguments)]
-        config = options.loaded(arguments, settings, partial(recorded_in, [old, *([] if new is None else [new])]))
+        recorded = partial(recorded_for_feed, old) if new is None else partial(recorded_in, [old, new])
+        config = options.loaded(arguments, settings, recorded)
         merge = options.merge_on(config.effort.runner, options.spark("mutator diff", arguments), arguments)
         how: dict[str, Any] = {"rows": rows, "scratch": arguments.scratch}
         if new is None:

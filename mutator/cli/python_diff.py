@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mutator.cli.diff_commands import dataset_at, recorded_in
+from mutator.cli.diff_commands import dataset_at, recorded_for_feed, recorded_in
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.errors.display import one_line
@@ -119,7 +119,8 @@ def _compared(
         extra = LENIENT if is_feed else {**LENIENT, **OVERWRITE}
         places = [place for place in at_path if place is not None]
         call = replace(call, values={**call.values, **extra})
-        config = arguments.config_of_place(call, recorded_in(places, call.values), "in the manifest")
+        recorded = recorded_for_feed(places[0], call.values) if is_feed and places else recorded_in(places, call.values)
+        config = arguments.config_of_place(call, recorded, "in the manifest")
         config = config.read_by(audience)
         tables = [one for one in at if one.path is None]
         has_shared = None if shared is None else str(shared)

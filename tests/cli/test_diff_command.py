@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import mutator
 from mutator.cli import main
 
 FEED = "id,at,price,mail,op\na,5,82,HID1,U\n"
@@ -246,3 +247,25 @@ def test_datasets_whose_runs_keep_out_different_values_show_none(capsys):
     out = shown_without_hidden(capsys, "out0", "out1")
     assert "1 changed" in out
     assert "SEEN" not in out
+
+
+@pytest.mark.parametrize("kind", ["dataset", "table"])
+def test_a_feed_is_read_as_the_next_run_would_read_it(kind, monkeypatch, capsys):
+    """Neither its suffix nor an option says what the feed is, and which of its rows are deletes."""
+    Path("in").mkdir()
+    Path("in/f_1").write_text('{"id": 1, "at": 1, "v": "a", "op": "U"}\n{"id": 2, "at": 1, "v": "a", "op": "U"}\n')
+    words = ["--key", "id", "--order-by", "at", "--op", "op", "-D", "feed.format=json", "-q"]
+    if kind == "dataset":
+        words += ["-D", "allow.empty.master=true", "-D", "output.format=parquet"]
+        assert main(["run", "--master", "none", "--feed", "in", "--output", "place", *words]) == 0
+    else:
+        assert main(["table", "create", "place", *words]) == 0
+        assert main(["table", "apply", "place", "--feed", "in", "-q"]) == 0
+    Path("next").write_text('{"id": 1, "at": 2, "v": "b", "op": "U"}\n{"id": 2, "at": 2, "op": "D"}\n')
+    capsys.readouterr()
+
+    assert main(["diff", "place", "--feed", "next", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {name: count for name, count in found["counts"].items() if count} == {"changed": 1, "removed": 1}
+    in_python = mutator.diff("place", feed="next")
+    assert (len(in_python.changed), len(in_python.removed)) == (1, 1)
