@@ -11,6 +11,7 @@ the change makes nearly all of them valid, and leaves nearly all values of the f
 "field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID"
 """
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -64,6 +65,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         yield f"A snapshot of a part has no other rows: correct {setting('sync.scope')}, or have it delivered so"
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
+    yield from _case_hints(found)
     yield from _encoding_hints(side, found)
     for file in {file.source.path: file for _, file in found}.values():
         layout, width = plan.rows.layouts[file.layout], file.source.width
@@ -97,6 +99,27 @@ def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> It
                 plan, plan.rows.layouts[file.layout], null["name"], is_order="order" in (null["role"] or "")
             )
             break
+
+
+def _case_hints(found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield a sentence on the first row of JSON Lines that has a field in another case."""
+    for sample, file in found:
+        null = _NULL.fullmatch(sample.reason) if file.source.file_format == "json" else None
+        names = list(_json_object(sample.row)) if null else []
+        for name in names:
+            if null and null["name"] not in names and name.lower() == null["name"].lower():
+                where = place(file.source.name)
+                yield f"{where} has {name} where the field is {null['name']}: upper and lower case differ in JSON"
+                return
+
+
+def _json_object(row: bytes) -> dict[str, Any]:
+    """Return the members of a JSON object; none of anything else."""
+    try:
+        found = json.loads(row)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _encoding_hints(side: str, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:

@@ -195,3 +195,12 @@ def test_dates_that_are_not_iso_8601(job, order_type):
     if order_type == "timestamp":
         hint = "field 2 has no times, and field 1 has: set temporal.ordering.field.ordinal=1"
     job.refused(DataError, hint, settings={**CONFIG, "temporal.ordering.field.type": order_type})
+
+
+@pytest.mark.parametrize(("row", "said"), [(b'{"ID": 2, "at": 7}', "ID where the field is id"), (b'{"id": 2}', "")])
+def test_a_field_of_json_in_another_case(job, row, said):
+    job.put("base.txt", b"id,at\n1,5\n", "master")
+    job.put("up.json", b'{"id": 1, "at": 6}\n' + row + b"\n")
+    hint = f"\nup.json has {said}: upper and lower case differ in JSON. Fix" if said else "}\nFix the row"
+
+    job.refused(DataError, "is NULL", hint, settings={**NAMED, "master.format": "csv", "output.format": "csv"})
