@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
-from mutator.storage.progress import ShownWork, shown_by
+from mutator.storage.progress import Counts, ShownWork, shown_by
 
 CHOICES = ("auto", "off")
 _FIRST, _INTERVAL = 1.0, 0.25  # seconds until the line appears, and between two changes of it
@@ -47,10 +47,13 @@ class ProgressLine:
 
     def _draw(self, work: ShownWork, stop: threading.Event) -> None:
         began = time.monotonic()
-        seconds = _FIRST
+        seconds, counts, counted = _FIRST, Counts(), 0.0
         while not stop.wait(seconds):
             seconds = _INTERVAL
-            text = progress_text(work, time.monotonic() - began)[: max(self._columns() - 3, 0)]
+            passed = time.monotonic() - began
+            if (done := work.done()) != counts:
+                counts, counted = done, passed
+            text = progress_text(work, done, passed, passed - counted)[: max(self._columns() - 3, 0)]
             with self._lock:
                 if stop.is_set():
                     break
@@ -71,17 +74,18 @@ class ProgressLine:
             self._shown = 0  # the terminal has gone
 
 
-def progress_text(work: ShownWork, seconds: float) -> str:
-    """Return the line after some seconds."""
+def progress_text(work: ShownWork, done: Counts, seconds: float, still: float = 0) -> str:
+    """Return the line after some seconds. still: for how many of them nothing more was done.
+
+    Between reading and writing, rows are sorted: then the time that was left at the end of reading goes on to pass.
+    """
     from mutator.pipeline.reports.sections import size_text, time_text  # only long work needs them
 
-    done = work.done()
     share = work.share(done)
     parts = [f"{size_text(min(done.bytes, work.bytes))} of {size_text(work.bytes)} read"]
     parts += [f"{done.rows:,} rows"] if done.rows else []
     parts += [f"{done.written:,} written"] if work.rewritten and done.written else []
-    if 0.02 < share < 1:
-        left = seconds * (1 - share) / share
+    if 0.02 < share < 1 and (left := (seconds - still) * (1 - share) / share - still) > 0:
         parts.append(f"{f'{left:.0f} s' if left < 120 else time_text(left)} left")
     return f"mutator: {', '.join(parts)}"
 

@@ -43,21 +43,24 @@ def terminal(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("expected", "done", "text"),
+    ("expected", "done", "still", "text"),
     [
-        ((0, False), Counts(), "0 bytes of 0 bytes read"),
-        ((4_000_000, False), Counts(10_000, 100), "10.0 kB of 4.0 MB read, 100 rows"),
-        ((4_000_000, False), Counts(1_000_000, 2_000), "1.0 MB of 4.0 MB read, 2,000 rows, 30 s left"),
-        ((4_000_000, False), Counts(4_100_000, 9_000, 7), "4.0 MB of 4.0 MB read, 9,000 rows"),
-        ((4_000_000, True), Counts(4_000_000, 900, 300), "4.0 MB of 4.0 MB read, 900 rows, 300 written, 5 s left"),
-        ((10**12, False), Counts(10**11, 7), "100.0 GB of 1.0 TB read, 7 rows, 90 s left"),
+        ((0, False), Counts(), 0, "0 bytes of 0 bytes read"),
+        ((4_000_000, False), Counts(10_000, 100), 0, "10.0 kB of 4.0 MB read, 100 rows"),
+        ((4_000_000, False), Counts(1_000_000, 2_000), 0, "1.0 MB of 4.0 MB read, 2,000 rows, 30 s left"),
+        ((4_000_000, False), Counts(4_100_000, 9_000, 7), 0, "4.0 MB of 4.0 MB read, 9,000 rows"),
+        ((4_000_000, True), Counts(4_000_000, 900, 300), 0, "4.0 MB of 4.0 MB read, 900 rows, 300 written, 5 s left"),
+        ((10**12, False), Counts(10**11, 7), 0, "100.0 GB of 1.0 TB read, 7 rows, 90 s left"),
+        ((4_000_000, True), Counts(4_000_000, 900), 0, "4.0 MB of 4.0 MB read, 900 rows, 10 s left"),
+        ((4_000_000, True), Counts(4_000_000, 900), 2, "4.0 MB of 4.0 MB read, 900 rows, 6 s left"),
+        ((4_000_000, True), Counts(4_000_000, 900), 7, "4.0 MB of 4.0 MB read, 900 rows"),
     ],
 )
-def test_the_line_says_what_was_read_and_what_is_left(expected, done, text):
+def test_the_line_says_what_was_read_and_what_is_left(expected, done, still, text):
     work = ShownWork(*expected, progress.total())
     progress.count(*done)
 
-    assert progress_text(work, 10) == f"mutator: {text}"
+    assert progress_text(work, work.done(), 10, still) == f"mutator: {text}"
 
 
 def test_other_lines_take_the_place_of_the_line(terminal):
