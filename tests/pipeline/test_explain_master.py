@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from mutator import cli
 from mutator.dataset import manifest
@@ -121,3 +125,26 @@ def test_settings_whose_runs_are_forgotten_are_forgotten(tmp_path):
     (only,) = manifest.parse(path.read_bytes(), str(path)).feed_settings
 
     assert only.settings["op.code.field.ordinal"] == "3"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "csv"])
+def test_a_row_has_the_fields_of_its_file(tmp_path, capsys, file_format):
+    rows = ({"id": 1, "at": 5, "v": None}, {"id": 1, "at": 6, "v": None, "added": "x"})
+    for place, row in zip(("master", "feed"), rows, strict=True):
+        (tmp_path / place).mkdir()
+        path = str(tmp_path / place / f"f_1.{file_format}")
+        if file_format == "avro":
+            fields = [{"name": name, "type": ["null", "long" if name in ("id", "at") else "string"]} for name in row]
+            with open(path, "wb") as stream:
+                fastavro.writer(stream, {"type": "record", "name": "r", "fields": fields}, [row])
+            continue
+        columns = {
+            name: pa.array([value], pa.int64() if name in ("id", "at") else pa.string()) for name, value in row.items()
+        }
+        (pq.write_table if file_format == "parquet" else csv.write_csv)(pa.table(columns), path)
+
+    words = ["--key", "id", "--order-by", "at", "--feed", str(tmp_path / "feed")]
+    assert cli.main(["explain", str(tmp_path / "master"), "1", *words]) == 0
+    shown = capsys.readouterr().out
+    assert '"v": null' in shown
+    assert "added" not in shown

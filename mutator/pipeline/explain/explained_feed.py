@@ -26,11 +26,26 @@ from mutator.rules.order_values import precedence
 from mutator.storage.compression import CorruptStream
 
 
-def shown_row(plan: Reading, row: KeyRow) -> bytes:
-    """Return a row for people: as it was read, or, where it is not text, as it is written."""
+def shown_row(plan: Reading, one: Input, row: KeyRow) -> bytes:
+    """Return a row for people: as it was read, or, where it is not text, the fields that its file has as JSON."""
     if plan.rows.block_type == "text":
         return row.row
-    return plan.block_type.shown(row.written, row.written, plan.rows.spec)[0]
+    shown = plan.block_type.shown(row.written, row.written, plan.rows.spec)[0]
+    own = _names_in(plan, one) if b"null" in shown else None
+    if own is None:
+        return shown
+    values = json.loads(shown)
+    left = {name: value for name, value in values.items() if value is not None or name in own}
+    return shown if len(left) == len(values) else json.dumps(left, ensure_ascii=False).encode()
+
+
+def _names_in(plan: Reading, one: Input) -> list[str] | None:
+    """Return the names of the fields that a file has; None if it has all of the result."""
+    layout = plan.rows.layouts[one.layout]
+    if plan.rows.block_type == "avro":
+        steps = None if layout.resolution is None else layout.resolution.steps
+        return None if steps is None else [field["name"] for step in steps for field in step.fields]
+    return list(layout.schema.names)
 
 
 def position_of(source: Source, offset: int) -> tuple[int | None, str]:
@@ -101,7 +116,7 @@ def _mutation(plan: Reading, one: Input, row: KeyRow) -> KeyMutation:
         position=position,
         place=precedence(row.order, row.sequence, one.source.precedence_name, row.offset, row.row),
         is_delete=row.is_delete,
-        row=shown_row(plan, row),
+        row=shown_row(plan, one, row),
         content=row.content,
         form=row.form,
         partition=row.partition,

@@ -76,7 +76,7 @@ def held_in_unmanaged(plan: Reading, wanted: WantedKey) -> ByPartition:
                 place = precedence(row.order, row.sequence, one.rank, row.offset, row.row)
                 rows += 1
                 if best is None or place > best[0]:
-                    best = place, _held(plan, row, None)
+                    best = place, _held(plan, one, row, None)
     except Damage as fault:
         raise _error_of(fault) from None
     return {None: NOTHING if best is None else replace(best[1], duplicates=rows - 1)}
@@ -111,7 +111,7 @@ def _record(known: State, plan: Reading, number: int, wanted: WantedKey, forms: 
     inputs = (*plan.inputs[:number], one, *plan.inputs[number + 1 :])
     plan = replace(plan, rows=forms[part.form], inputs=inputs)
     directory = part.directory if known.is_partitioned else None
-    return next((_held(plan, row, directory) for row in _rows(plan, number, wanted)), None)
+    return next((_held(plan, one, row, directory) for row in _rows(plan, number, wanted)), None)
 
 
 def _rows(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
@@ -120,8 +120,8 @@ def _rows(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
             yield row
 
 
-def _held(plan: Reading, row: KeyRow, directory: str | None) -> Held:
-    return Held("record", row.order, shown_row(plan, row), row.content, row.form, row.sides, directory)
+def _held(plan: Reading, one: Input, row: KeyRow, directory: str | None) -> Held:
+    return Held("record", row.order, shown_row(plan, one, row), row.content, row.form, row.sides, directory)
 
 
 def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
