@@ -168,6 +168,8 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
                 f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('sync.mode = full')}, which deletes "
                 "the records that the feed lacks; leave it out"
             )
+    if ops.scope and operation.as_of is not None:  # the floor of a place is that of all its records
+        yield f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' conflicts with {setting('snapshot.as.of')}"
     if "reject.policy" in given and limits.reject_policy != "fail":
         yield (
             f"{setting('reject.policy')}: 'quarantine' conflicts with {setting('sync.mode = full')}, where a reject "
