@@ -225,7 +225,7 @@ def _csv_escape(text: TextSpec) -> Messages:
 
 
 def _order_keep(rows: RowSpec) -> Messages:
-    if rows.order.keep:
+    if rows.order.keep is not False:
         return
     key = setting("order.keep=false")
     if rows.order.by_file_name:

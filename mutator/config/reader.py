@@ -185,7 +185,8 @@ def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
 def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
     """Return an order with the type of its values."""
     numeric, stated = read.stated(_NUMERIC), read.stated(_TYPE)
-    if order.by_file_name:
+    if not order.fields:
+        order = replace(order, of_feed=read.stated("feed.dialect") is not None and order.pattern is None)
         if stated is not None:
             field = setting("temporal.ordering.field.ordinal")
             read.faults.append(f"{setting(_TYPE)}: '{shown(read.given[_TYPE])}', but {field} is not set")

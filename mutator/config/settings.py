@@ -13,7 +13,8 @@ from typing import Any
 
 from mutator.config.audience import Audience
 from mutator.config.definitions.files import InputSpec, OutputSpec
-from mutator.config.definitions.rows import KeySpec, OpSpec, OrderSpec, RowSpec, TextSpec
+from mutator.config.definitions.operations import OpSpec
+from mutator.config.definitions.rows import KeySpec, OrderSpec, RowSpec, TextSpec
 from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
 from mutator.config.definitions.setting import attribute
 from mutator.errors.display import one_line

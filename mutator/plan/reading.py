@@ -16,7 +16,7 @@ from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import ORDERS, SEQUENCES
+from mutator.rules.order_columns import SEQUENCES, encoded_lowest, kept_orders
 from mutator.rules.order_values import NO_SEQUENCE
 
 SAMPLES = 5  # keys or rows that are shown as examples
@@ -65,7 +65,8 @@ class Reading:
     @property
     def side_fields(self) -> tuple[Any, ...]:
         """The pa.Fields of what is beside each row: its sequence, its order value, and the columns of the register."""
-        return (*SEQUENCES, *(ORDERS if self.rows.orders_beside else ()), *self.side_columns)
+        orders = kept_orders(self.rows.order_type) if self.rows.orders_beside else ()
+        return (*SEQUENCES, *orders, *self.side_columns)
 
     def sides(self, count: int, orders: Any = None, kept: Any = None) -> Any:
         """Return what is kept beside some rows, a pa.StructArray.
@@ -75,7 +76,7 @@ class Reading:
         """
         columns = [orders if self.by_file_name and orders is not None else np.full(count, NO_SEQUENCE)]
         if self.rows.orders_beside:
-            columns.append([b""] * count if orders is None else orders)
+            columns.append(pa.nulls(count, self.side_fields[1].type) if orders is None else orders)
         return self._sides(
             [*columns, *([pa.nulls(count, one.type) for one in self.side_columns] if kept is None else kept)]
         )
@@ -95,7 +96,7 @@ class Reading:
             for column, one in zip(columns, fields, strict=True)
         ]
         if self.rows.orders_beside:
-            arrays[1] = arrays[1].fill_null(b"")
+            arrays[1] = arrays[1].fill_null(encoded_lowest(self.rows.order_type))
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
 
     def orders_in(self, sides: Any) -> Any:

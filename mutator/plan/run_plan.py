@@ -211,7 +211,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
-    known, asked = survey.state, rows_with_names(config.rows, survey.names)
+    order = survey.order or config.rows.order
+    known, asked = survey.state, rows_with_names(replace(config.rows, order=order), survey.names)
     effort, wording, say = config.effort, config.wording, config.wording.audience
     mistakes = check_inputs(replace(config, rows=asked), survey)
     _check_feed(asked, config.operation, config.limits, survey)

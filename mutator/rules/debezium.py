@@ -156,6 +156,11 @@ class DebeziumJson(DebeziumRows):
         """The fields of rows of records that order them, and are no fields of the records."""
         return tuple(part.name for part in ORDERS.get(self.connector or "", ()))
 
+    @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """The fields that order messages of the connector."""
+        return tuple((part.name, part.type) for part in ORDERS.get(self.connector or "", ()))
+
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
         """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
         ordinal = next((key for key in keys if not isinstance(key, str)), None)

@@ -36,6 +36,14 @@ _ADDED = {
 }
 
 
+# Of PostgreSQL, SQL Server and Oracle; MySQL's files need their number alone, which flattened rows do not have.
+_ORDERS = (
+    (("lsn", "long"),),
+    (("commit_lsn", "string"), ("change_lsn", "string"), ("event_serial_no", "long")),
+    (("commit_scn", "long"), ("scn", "long"), ("ssn", "long")),
+)
+
+
 def is_added(name: str) -> bool:
     """Return whether a field is one that ``add.fields`` can add, with the default prefix.
 
@@ -58,6 +66,15 @@ class DebeziumFlat(DebeziumRows):
     def beside(self) -> tuple[str, ...]:
         """The fields that are added to the record."""
         return tuple(name for name in self.names if is_added(name) and name != FIELD)
+
+    @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """The added fields that order rows; none where these are not known to be enough."""
+        for prefix in ("__", "__source_"):
+            for parts in _ORDERS:
+                if {prefix + name for name, _ in parts} <= {*self.names}:
+                    return tuple((prefix + name, order_type) for name, order_type in parts)
+        return ()
 
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumFlat:
         """Return the envelope of a file: with its fields, its form, its table, and the types in its schema."""

@@ -152,6 +152,11 @@ class Envelope(ABC):
         return ()
 
     @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """The fields of ``beside`` that order mutations, each with its type, where no setting names others."""
+        return ()
+
+    @property
     def deletes_all(self) -> bool:
         """Whether every row is a delete, so that it may lack fields."""
         return False

@@ -24,7 +24,6 @@ from mutator.rules.timestamp_columns import parse_usual
 
 SEQUENCE = "sequence"  # name of the side column with the sequences of rows
 SEQUENCES = (pa.field(SEQUENCE, pa.int64()),)  # the side columns that every run has
-ORDERS = (pa.field("order", pa.large_binary()),)  # the side columns of rows that lack a part of their order value
 _BIAS = 1 << 63
 _MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # whose microseconds are an int64
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint16)  # two digits of each byte
@@ -39,6 +38,15 @@ def column_type(order_type: str) -> Any:
     (DataType(int64), DataType(large_binary))
     """
     return pa.int64() if order_type in ("long", "sequence") else pa.large_binary()
+
+
+def kept_orders(order_type: str) -> tuple[Any, ...]:
+    """Return the side columns of rows that lack a part of their order value.
+
+    >>> kept_orders("long")
+    (pyarrow.Field<order: int64>,)
+    """
+    return (pa.field("order", column_type(order_type)),)
 
 
 def parse_column(order_type: str, fields: ByteColumn) -> tuple[Any, Flags]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -20,9 +22,12 @@ import pyarrow as pa
 import pytest
 
 import mutator
+from mutator.dataset.side_columns import read_sides
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
 from mutator.rules.debezium_messages import ORDERS
+from mutator.rules.order_columns import SEQUENCES, kept_orders
+from mutator.rules.order_tuples import decode
 from mutator.table.table import Table
 from tests.support.named_runs import ENGINES, Work
 from tests.support.no_limits import NO_LIMITS
@@ -73,8 +78,6 @@ CONNECT = {
     "timestamp[us, tz=UTC]": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
 }
 DEBEZIUM = {"feed.dialect": "debezium-json", "reject.policy": "quarantine", "allow.empty.master": "true"}
-BY_LSN = {"order_by": "source.lsn", "null.order": "lowest"}
-BY_FILE = {"sequence.pattern": "connect-offset"}
 NO_SCHEMA = {"feed.time.unit": "us", "feed.decimals": "base64"}
 
 
@@ -113,8 +116,8 @@ def expected(feed: str, table: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def as_rows(table: Any, keys: Iterable[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Return records by key, without the order; JSON is parsed."""
-    rows = [{name: value for name, value in row.items() if "source" not in name} for row in table.to_pylist()]
+    """Return records by key; JSON is parsed."""
+    rows = table.to_pylist()
     for row in rows:
         if row.get("tags") is not None:
             row["tags"] = json.loads(row["tags"], parse_float=str)
@@ -123,30 +126,38 @@ def as_rows(table: Any, keys: Iterable[str]) -> dict[tuple[Any, ...], dict[str, 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", ["plain", "schema"])
-@pytest.mark.parametrize(
-    ("feed", "order"), [("hot-orders", BY_FILE), ("truncate-orders", BY_LSN), ("truncate-products", BY_LSN)]
-)
-def test_genuine_feeds(tmp_path: Path, feed: str, order: dict[str, str], form: str, engine: str) -> None:
-    """A row that is rejected for an unsent value may leave an older one, so its key is not compared."""
+@pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])
+def test_genuine_feeds(tmp_path: Path, feed: str, form: str, engine: str) -> None:
+    """Messages in any order, spread over runs, give the rows of the table.
+
+    A row that is rejected for an unsent value may leave an older one, so its key is not compared.
+    """
     table, key = TABLES[feed.partition("-")[2]]
-    work = Work(tmp_path, engine, {"key": key, **DEBEZIUM, **order, "output.format": "parquet"})
+    work = Work(tmp_path, engine, {"key": key, **DEBEZIUM, "output.format": "parquet"})
+    messages = _lines(FEEDS / feed)
     if form == "plain":
         work.settings |= NO_SCHEMA
-        more = {name: pa.int64() for name in order.values() if name == "source.lsn"}
-        work.put("master/m", pa.schema([*table, *more.items()]).empty_table(), "parquet")
-        shutil.copytree(FEEDS / feed, tmp_path / "feed")
+        work.put("master/m", table.empty_table(), "parquet")
     else:
         (tmp_path / "master").mkdir()
         schema = schema_of({"field": one.name, "optional": True, **CONNECT[str(one.type)]} for one in table)
-        for path in sorted((FEEDS / feed).iterdir()):
-            lines = gzip.decompress(path.read_bytes()).splitlines()
-            work.put(f"feed/{path.name}", gzip.compress(b"\n".join(wrapped(line, schema) for line in lines), 1))
-    report = work.run()
+        messages = [wrapped(line, schema) for line in messages]
+    random.Random(feed + form).shuffle(messages)
+    counts, reasons = Counter[str](), list[str]()
+    for number in range(3):
+        for half in range(2):
+            work.put(
+                f"feed{number}/f_{number}.{half}.json.gz",
+                gzip.compress(b"\n".join(messages[2 * number + half :: 6]), 1),
+            )
+        report = work.run(master=f"out{number}" if number else "master", feed=f"feed{number}")
+        counts.update(report.counts)
+        reasons += [one["reason"] for one in report.rejects.get("feed", [])]
 
     keys = key.split(",")
-    assert all(UNSENT in one["reason"] for one in report.rejects.get("feed", []))
-    messages = [json.loads(line) for line in _lines(FEEDS / feed)]
-    images = [one["after"] for one in messages if one is not None and one["after"] is not None]
+    assert all(UNSENT in reason for reason in reasons)
+    said = [json.loads(line) for line in _lines(FEEDS / feed)]
+    images = [one["after"] for one in said if one is not None and one["after"] is not None]
     unsent = {tuple(one[name] for name in keys) for one in images if UNSENT in one.values()}
     found, wanted = as_rows(work.table(), keys), expected(feed, table)
     assert found.keys() - unsent == wanted.keys() - unsent
@@ -154,13 +165,10 @@ def test_genuine_feeds(tmp_path: Path, feed: str, order: dict[str, str], form: s
         assert found[one] == wanted[one]
     assert len(wanted.keys() - unsent) > 20
     assert UNSENT not in str(found)
-    counts, nulls = report.counts, messages.count(None)
-    assert counts["feed rows"] == len(messages) - nulls
-    assert bool(counts.get("feed truncate")) == any(one is not None and one["op"] == "t" for one in messages)
-    assert not nulls or f"messages that are no rows: {nulls} tombstone" in str(report.notes)
-    assert [(one.name, one.type) for one in work.table().schema][: len(table)] == [
-        (one.name, one.type) for one in table
-    ]
+    assert counts["feed rows"] == len(said) - said.count(None)
+    assert bool(counts["feed truncate"]) == any(one is not None and one["op"] == "t" for one in said)
+    assert [(one.name, one.type) for one in work.table().schema] == [(one.name, one.type) for one in table]
+    assert work.manifest.spec["order"]["fields"] == [part.name for part in ORDERS["postgresql"]]
 
 
 def _lines(directory: Path) -> list[bytes]:
@@ -179,7 +187,7 @@ def lines(*messages: Any) -> bytes:
 
 def run(tmp_path: Path, messages: bytes, engine: str = "blocks", **settings: str) -> tuple[Any, Any]:
     """Merge messages into nothing; return the report and the rows."""
-    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, **BY_LSN, "output.format": "parquet"})
+    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, "output.format": "parquet"})
     (tmp_path / "master").mkdir(exist_ok=True)
     shutil.rmtree(tmp_path / "out1", ignore_errors=True)
     work.put("feed/f_1.json", messages)
@@ -268,7 +276,7 @@ BAD = [
 def test_a_bad_message_is_a_reject(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "_SAMPLE", 2000)  # bytes, which are the first rows
     first = [message("c", {"id": number, "n": "x"}) for number in range(100, 130)]
-    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, **BY_LSN, "split.bytes": "3000"})
+    work = Work(tmp_path, engine, {"key": "id", **DEBEZIUM, "split.bytes": "3000"})
     head = {"id": pa.int64(), "n": pa.string(), "source.lsn": pa.int64()}
     work.put("master/m", pa.schema([*head.items()]).empty_table(), "parquet")
     work.put("feed/f.json", lines(*first, *(one for one, _ in BAD), message("c", OTHER)))
@@ -361,7 +369,7 @@ def test_types_are_those_of_the_schema(tmp_path: Path) -> None:
     wrong = nulls | {"id": 3, "f0": 9223372036854775807}
     schema = schema_of(fields)
     found = [wrapped(json.dumps(message("c", one)).encode(), schema) for one in (row, nulls, wrong)]
-    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_FILE, "output.format": "parquet"})
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, "output.format": "parquet"})
     (tmp_path / "master").mkdir()
     work.put("feed/t+0+0000000000.json", lines(*found))
     report = work.run()
@@ -413,7 +421,7 @@ UNCLEAR = [
 def test_what_a_file_without_a_schema_does_not_say(
     tmp_path: Path, data_type: Any, value: Any, settings: dict[str, str], wanted: Any
 ) -> None:
-    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_FILE, **settings})
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **settings})
     work.put("master/m", pa.schema([("id", pa.int64()), ("n", data_type)]).empty_table(), "parquet")
     work.put("feed/t+0+0000000000.json", lines(message("c", {"id": 1, "n": value}), message("c", {"id": 2, "n": None})))
     if isinstance(wanted, str):
@@ -435,7 +443,7 @@ def test_what_a_file_without_a_schema_does_not_say(
     ],
 )
 def test_settings_that_the_dialect_excludes(tmp_path: Path, settings: dict[str, str], why: str) -> None:
-    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_LSN, **settings})
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **settings})
     (tmp_path / "master").mkdir()
     work.put("feed/f_1.json", lines(message("c", ROW)))
     with pytest.raises((ConfigError, DataError), match=why):
@@ -448,7 +456,7 @@ def test_a_file_of_another_form_is_an_error(tmp_path: Path) -> None:
     ):
         run(tmp_path, lines(ROW))
     (tmp_path / "feed" / "f_1.json").unlink()
-    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_LSN})
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM})
     work.put("feed/f_1", pa.table({"id": [1]}), "parquet")
     with pytest.raises(DataError, match=r"is Parquet, which feed\.dialect=debezium-json does not read"):
         work.run()
@@ -479,13 +487,23 @@ def test_the_fields_that_order_messages(
     tmp_path: Path, connector: str, source: dict[str, Any], wanted: list[Any]
 ) -> None:
     one = {**message("c", ROW, connector=connector, **source), "transaction": {"id": "1:2", "total_order": 4}}
-    found = []
-    for part in ORDERS[connector]:
-        more = {"order_type": "string"} if part.type == "string" else {}
-        work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, "order_by": part.name, "null.order": "lowest", **more})
-        (tmp_path / "master").mkdir(exist_ok=True)
-        work.put("feed/f_1.json", lines(one))
-        work.run({}, master="master")
-        found.append(work.rows()[0][part.name])
-        shutil.rmtree(work.output)
-    assert found == wanted
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM})
+    (tmp_path / "master").mkdir()
+    work.put("feed/f_1.json", lines(one))
+    work.run()
+    (beside,) = (work.output / "_mutator" / "order").iterdir()
+    (kept,) = read_sides(beside.open("rb"), (*SEQUENCES, *kept_orders("string"))).field(1).to_pylist()
+    assert decode(kept) == [one.encode() if isinstance(one, str) else one for one in wanted]
+    assert work.manifest.spec["order"]["fields"] == [part.name for part in ORDERS[connector]]
+    kept = {"order_by": ORDERS[connector][0].name, "order.keep": "true", "null.order": "lowest"}
+    work.run({**kept, **({"order_type": "string"} if connector == "sqlserver" else {})})
+    assert work.rows()[0][ORDERS[connector][0].name] == wanted[0]
+
+
+def test_messages_that_nothing_orders(tmp_path: Path) -> None:
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM})
+    (tmp_path / "master").mkdir()
+    work.put("feed/f_1.json", lines(message("c", ROW, connector="db2")))
+    with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
+        work.run()
+    assert work.run({"sequence.pattern": "last"}).counts["feed inserted"] == 1

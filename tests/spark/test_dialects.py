@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mutator
-from tests.formats.test_debezium_json import BY_LSN, DEBEZIUM, FEEDS
+from tests.formats.test_debezium_json import DEBEZIUM, FEEDS
 from tests.support import local_engine
 from tests.support.named_runs import ENGINES
 from tests.support.no_limits import NO_LIMITS
@@ -20,7 +20,6 @@ def test_messages_of_debezium(sc: Any, tmp_path: Path, engine: str) -> None:
     settings = {
         "key": "order_id,line",
         **DEBEZIUM,
-        **BY_LSN,
         **NO_LIMITS,
         "num.reducer": "3",
         "output.format": "parquet",

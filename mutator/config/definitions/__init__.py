@@ -1,10 +1,11 @@
 """Every setting, defined once, with the attribute that has its value: help, reference, schema, parser and messages are
 made from these definitions.
 
-setting  the definition of one, and the sections of the reference
-rows     how a row is read
-files    the files that a run reads and writes
-runs     limits, the workflow, speed
+setting     the definition of one, and the sections of the reference
+rows        how a row is read
+operations  what its mutation is
+files       the files that a run reads and writes
+runs        limits, the workflow, speed
 
 To add a setting, define it as an attribute of the spec in which it is asked for.
 
@@ -15,7 +16,8 @@ To add a setting, define it as an attribute of the spec in which it is asked for
 from collections.abc import Mapping
 
 from mutator.config.definitions.files import InputSpec, OutputSpec
-from mutator.config.definitions.rows import KeySpec, OpSpec, OrderSpec, TextSpec
+from mutator.config.definitions.operations import OpSpec
+from mutator.config.definitions.rows import KeySpec, OrderSpec, TextSpec
 from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
 from mutator.config.definitions.setting import REFERENCE, Section, Setting, settings_of
 

@@ -3,18 +3,16 @@
 A field is an ordinal, which counts from 0 in the feed's layout, or a name where files have names.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mutator.config import forms
-from mutator.config.definitions.setting import DELETES, FIELDS, FORMATS, PARTITIONS, RECORDS, Setting, defined
+from mutator.config.definitions.operations import OpSpec
+from mutator.config.definitions.setting import FIELDS, FORMATS, PARTITIONS, RECORDS, Setting, defined
 from mutator.config.forms import one_of
 from mutator.rules import file_names
-from mutator.rules.conditions import Condition
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.file_sequences import SequencePattern
 from mutator.rules.partition_fields import PartitionField
 
@@ -101,14 +99,16 @@ class OrderSpec:
         "or `number`",
         unset="`last`, but names that contradict it stop the run",
     )
-    keep: bool = defined(
+    keep: bool | None = defined(
         RECORDS,
         "order.keep",
         forms.FLAG,
-        "true",
+        None,
         "`false`: the fields of the order value are not part of the records; it is "
         "[kept beside them](formats.md#order-values-beside-the-rows)",
+        unset="`true`; `false` for fields of [messages](dialects.md) that are not columns of the table",
     )
+    of_feed: bool = False  # the messages of the feed say which fields have the order value
     null: str = defined(
         RECORDS,
         "null.order",
@@ -136,165 +136,12 @@ class OrderSpec:
     @property
     def by_file_name(self) -> bool:
         """Return whether the order value of a mutation is the sequence of its file."""
-        return not self.fields
+        return not self.fields and not self.of_feed
 
     @property
     def sequence_of(self) -> Callable[[str], int | None]:
         """The function that returns the sequence of a file's name, or None without one."""
         return file_names.sequence if self.pattern is None else self.pattern.sequence
-
-
-@dataclass(frozen=True)
-class OpSpec:
-    """What the mutation of a row is: an upsert or a delete, by its op code or the name of its file."""
-
-    field: Any = defined(
-        DELETES,
-        "op.code.field.ordinal",
-        forms.FIELD,
-        None,
-        "the field with the op code of a mutation; it is removed from the rows that are written",
-        short="op",
-        help=("FIELD", "field with the op codes of mutations"),
-    )
-    deletes: frozenset[bytes] = defined(
-        DELETES,
-        "deleted.op.code",
-        forms.CODES,
-        "D",
-        "one or several op codes of deletes: `D`, or `D,R`; other codes that look like deletes (`d`, "
-        "`DELETE`) stop the run, as does an op code field with more than 24 other codes",
-        short="delete_codes",
-        help=("CODES", "op codes of deletes"),
-    )
-    delete_when: str = defined(
-        DELETES,
-        "delete.when",
-        one_of(*chosen_by("delete.when")),
-        "code",
-        "rows that are deletes, by `op`: with a delete `code`, or with any value (`not "
-        "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
-        "`1900-01-01` and years 0, 1 and 9999",
-    )
-    # None: every code that is not a delete code.
-    upserts: frozenset[bytes] | None = defined(
-        DELETES,
-        "upsert.op.code",
-        forms.CODES,
-        None,
-        "the op codes of upserts, by default the usual ones; [other codes](mistakes.md) stop the run. If it "
-        'is set, rows with other codes are rejects; `""` is the empty code',
-    )
-    ignored: frozenset[bytes] = defined(
-        DELETES,
-        "ignore.op.code",
-        forms.CODES,
-        None,
-        "the op codes of rows that are not mutations, such as [the images before updates](mistakes.md) "
-        "(`update_preimage`); they are counted as ignored",
-        otherwise=frozenset(),
-        unset="none",
-    )
-    truncates: frozenset[bytes] = defined(
-        DELETES,
-        "truncate.op.code",
-        forms.CODES,
-        None,
-        "the op codes of [truncates](truncates.md), such as `T`: each deletes all records that are older. Its row "
-        "needs an order value, and neither an ID nor other fields",
-        otherwise=frozenset(),
-        unset="none",
-    )
-    keep: bool = defined(
-        DELETES,
-        "op.code.keep",
-        forms.FLAG,
-        "false",
-        "write the op code column",
-    )
-    in_master: bool | None = defined(
-        DELETES,
-        "op.code.in.master",
-        forms.FLAG,
-        None,
-        "whether master rows have the op code column",
-        unset="by width",
-    )
-    delete_prefix: str | None = defined(
-        DELETES,
-        "deleted.record.file.prefix",
-        forms.TEXT,
-        None,
-        "feed files whose names start with this contain deletes, as [whole rows or IDs "
-        "alone](formats.md#delete-files); ignored, with a warning, if an op code is configured. Other "
-        "files that are [named like deletes](mistakes.md) stop the run",
-    )
-    delete_pattern: re.Pattern[str] | None = defined(
-        DELETES,
-        "deleted.record.file.pattern",
-        forms.PATTERN,
-        None,
-        "feed files whose names match this regular expression, such as `_del_|deletes`, contain deletes; "
-        "`none`: do not look for deletes by name",
-    )
-    dialect: str | None = defined(
-        DELETES,
-        "feed.dialect",
-        one_of(*chosen_by("feed.dialect")),
-        None,
-        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`, or "
-        "`debezium-flat` for flattened rows. It says what each row does, so that `op` and its codes are not set",
-        unset="rows are records",
-    )
-    table: str | None = defined(
-        DELETES,
-        "feed.table",
-        forms.TEXT,
-        None,
-        "the table whose messages are taken, as `schema.table`, or `database.table` where there are no schemas; "
-        "messages of others are counted as ignored. Without it, messages of two tables stop the run",
-    )
-    time_unit: str | None = defined(
-        DELETES,
-        "feed.time.unit",
-        one_of("ms", "us", "ns"),
-        None,
-        "the unit of times that are whole numbers in messages without a schema, since 1970 or midnight: `ms`, `us` or "
-        "`ns`; [nothing in the file says it](dialects.md)",
-    )
-    decimals: str | None = defined(
-        DELETES,
-        "feed.decimals",
-        one_of("base64", "text"),
-        None,
-        "what decimals are in messages without a schema: `base64` of a whole number, which has the scale of the field "
-        "in the master, or the `text` of a number",
-    )
-    scope: tuple[Condition, ...] = defined(
-        DELETES,
-        "sync.scope",
-        forms.CONDITIONS,
-        None,
-        "the [part of the master](contract.md#snapshots-of-a-part) that a full snapshot has, such as `region = 'EU'`: "
-        "records outside of it stay, and rows outside of it are rejects",
-        otherwise=(),
-        unset="everything",
-    )
-    recorded: bool = False  # the user did not give the field: the master or the table has recorded it
-    # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
-    # then upserts, as the original job has it.
-    as_published: bool = False
-
-    @property
-    def envelope(self) -> str:
-        """The name of the envelope of rows with an op code field: the last of ``ENVELOPES`` that is chosen."""
-        values = {one.metadata["setting"].name: getattr(self, one.name) for one in fields(self) if one.metadata}
-        return [name for name, one in ENVELOPES.items() if values.get(one.setting) == name][-1]
-
-    @property
-    def has_delete_files(self) -> bool:
-        """Return whether names of feed files may say that their rows are deletes."""
-        return self.field is None and (self.delete_prefix is not None or self.delete_pattern is not None)
 
 
 @dataclass(frozen=True)

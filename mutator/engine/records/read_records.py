@@ -39,6 +39,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
+from mutator.rules.order_columns import to_value
 from mutator.rules.order_units import UnitCounter
 from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.storage import progress, storage_for
@@ -106,7 +107,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         if by_file_name:
             order = sequence
         elif plan.keeps_orders and side == MASTER:
-            order = beside[1]
+            order = to_value(plan.rows.order_type, beside[1])
         elif side == FEED:
             units.add(order)
         if file.source.is_table:

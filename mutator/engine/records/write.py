@@ -26,6 +26,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.absences import met_order
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.id_spellings import have_spellings
+from mutator.rules.order_columns import to_column
 from mutator.rules.order_values import format_order
 from mutator.rules.register import Mutation
 
@@ -69,7 +70,7 @@ def write_bucket(
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
-            sides = plan.sides(len(batch), orders, kept)
+            sides = plan.sides(len(batch), to_column(plan.rows.order_type, list(orders)), kept)
             files.write(form.from_contents(contents, plan.rows.layouts["master"]), len(batch), None, sides)
         tombstones.flush()
         files.close(tally)

@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
 from mutator.errors.display import counted, quoted
 from mutator.formats.blocks.block_type import Ignored, Truncate
 from mutator.formats.values.row_filter import Scope
+from mutator.rules.byte_columns import ByteColumn, Flags
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
-from mutator.rules.order_tuples import encode
+from mutator.rules.order_columns import parse_column
+from mutator.rules.order_tuples import encode, encode_columns
 from mutator.rules.order_types import parts_of
 from mutator.rules.order_values import Parser, is_tuple, order_parser
 from mutator.rules.partition_fields import PartitionField
@@ -70,6 +74,16 @@ class RowLayout:
     def ordered_by(self) -> tuple[int, ...]:
         """The fields of the order value."""
         return self.order_fields
+
+    def orders_of(self, fields: Sequence[ByteColumn]) -> tuple[Any, Flags]:
+        """Return the order values of rows, and which have none. fields: those of the order value."""
+        if not is_tuple(self.order_type):
+            return parse_column(self.order_type, fields[0])
+        parts = parts_of(self.order_type)
+        made = [parse_column(part.type, field) for part, field in zip(parts, fields, strict=True)]
+        none = np.zeros(len(fields[0]), np.bool_)
+        bad = np.logical_or.reduce([one for _, one in made])
+        return encode_columns(parts, [column for column, _ in made], [none] * len(parts)), bad
 
     @property
     def needed_width(self) -> int:

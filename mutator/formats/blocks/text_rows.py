@@ -35,10 +35,6 @@ from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, join
 from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.order_columns import parse_column
-from mutator.rules.order_tuples import encode_columns
-from mutator.rules.order_types import parts_of
-from mutator.rules.order_values import is_tuple
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
@@ -234,7 +230,7 @@ class TextBlock:
             lines = self.lines.take(slice(None) if rows is None else rows)
             data = np.frombuffer(bytes(joined(lines)) + PAD, np.uint8)
             return _checked_block(data, 0, self.layout).orders()
-        values, bad = _orders(self.layout, [one if rows is None else one.only(rows) for one in self.order])
+        values, bad = self.layout.orders_of([one if rows is None else one.only(rows) for one in self.order])
         if bad.any():
             raise NotReadable("a row has no order value")
         return values
@@ -283,17 +279,6 @@ def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterato
 def _is_simple(layout: RowLayout) -> bool:
     """Return whether rows begin with the ID, so that it can be read without finding other fields."""
     return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.envelope == UPSERTS
-
-
-def _orders(layout: RowLayout, fields: Sequence[ByteColumn]) -> tuple[Any, Flags]:
-    """Return the order values of rows, and which have none."""
-    if not is_tuple(layout.order_type):
-        return parse_column(layout.order_type, fields[0])
-    parts = parts_of(layout.order_type)
-    made = [parse_column(part.type, field) for part, field in zip(parts, fields, strict=True)]
-    none = np.zeros(len(fields[0]), np.bool_)
-    bad = np.logical_or.reduce([one for _, one in made])
-    return encode_columns(parts, [column for column, _ in made], [none] * len(parts)), bad
 
 
 def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
@@ -355,7 +340,7 @@ def _block(
         good[:] = True
     else:
         if order:
-            parsed, bad = _orders(layout, order)
+            parsed, bad = layout.orders_of(order)
             ordered = ~bad
         good &= ordered
         if layout.lacks_partition:

@@ -139,8 +139,9 @@ def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> 
         if isinstance(record, Reject):
             yield record
         elif record.key == wanted.values:
-            at = 0 if plan.by_file_name else 1
-            order = beside[at] if plan.by_file_name or (plan.keeps_orders and file.side == "master") else record.order
+            order = beside[0] if plan.by_file_name else record.order
+            if plan.rows.orders_beside and file.side == "master":
+                order = to_value(plan.rows.order_type, beside[1])
             place = record.offset, order, beside[0], beside[len(beside) - len(plan.side_columns) :]
             yield KeyRow(*place, record.is_delete, record.row, record.written, None)
     yield lines

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.config.settings import OpSpec, RowSpec
+from mutator.config.settings import OpSpec, OrderSpec, RowSpec
 from mutator.errors import error
 from mutator.errors.parts import place, setting
 from mutator.formats.content import Wrapped
@@ -20,6 +20,7 @@ from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.source import Source
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, other_subjects
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.order_types import Part, tuple_type
 
 _ROWS = 10_000  # at the beginning of a file, which show what it is
 
@@ -79,10 +80,29 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
     except ValueError as fault:
         cure = f"deliver the feed in the form that {chosen} expects"
         raise error("format", path=source.path, what=fault, cure=cure) from None
-    unnamed = {*envelope.beside}.difference(rows.called)
+    orders = [name for name, _ in envelope.order] if rows.order.of_feed else []
+    unnamed = {*envelope.beside}.difference(rows.called, orders)
     schema = pa.schema([one for one in schema if one.name not in unnamed])
     file_schema = replace(own, schema=schema, native=None, opened=None)
     return replace(source, file_schema=file_schema, wrapped=Wrapped(envelope, stored))
+
+
+def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
+    """Return the order of a run: that of the messages of its feed, unless settings name another. Raises ConfigError."""
+    envelopes, order = [one.wrapped.envelope for one in feed if one.wrapped is not None], rows.order
+    if order.of_feed:
+        found = next((one.order for one in envelopes if one.order), ())
+        if not found:
+            what = "is not set, and no message of the feed says what orders it"
+            cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
+            raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
+        names, types = zip(*found, strict=True)
+        stated = tuple(range(len(names)))
+        order = replace(order, fields=names, type=tuple_type([*map(Part, types)]), stated=stated, null="lowest")
+        order = replace(order, of_feed=False)
+    if order.keep is None and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
+        order = replace(order, keep=False)
+    return order
 
 
 def about_the_same(feed: Sequence[Source]) -> list[Source]:

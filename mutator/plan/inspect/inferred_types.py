@@ -45,7 +45,8 @@ def with_known_types(
         else one
         for one in feed
     ]
-    hidden = {name for one in feed if one.wrapped is not None for name in one.wrapped.envelope.fields}
+    envelopes = [one.wrapped.envelope for one in feed if one.wrapped is not None]
+    hidden = {name for one in envelopes for name in (*one.fields, *one.beside)}
     shown = ", ".join(f"{name} {data_type}" for name, data_type in more.items() if name not in hidden)
     return found, [
         f"types are those of the first values: {shown}; output.schema sets others"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mutator.config.settings import Config, InputSpec, OutputSpec, RowSpec
+from mutator.config.settings import Config, InputSpec, OrderSpec, OutputSpec, RowSpec
 from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.state import State
@@ -20,7 +20,7 @@ from mutator.errors.parts import place
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
-from mutator.plan.inspect.envelopes import about_the_same, unwrapped
+from mutator.plan.inspect.envelopes import about_the_same, order_of_feed, unwrapped
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -66,6 +66,7 @@ class Survey:
     partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     names: Mapping[str, str] = field(default_factory=dict)  # by aliases of Avro: other names of fields -> the result's
     compares: bool = False  # the feed is another dataset, whose rows have no op codes
+    order: OrderSpec | None = None  # of a run: the configured one, with what the messages of the feed say
     versioned: bool = False  # the master is a versioned table, whose files stay as they are
 
     @property
@@ -151,6 +152,7 @@ def survey_feed(
             raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
     found = _probe_feed(rows, inputs, entries, named, survey.field_names, tables)
+    rows = replace(rows, order=order_of_feed(rows, found))
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
         if known is None:
@@ -203,6 +205,7 @@ def survey_feed(
             *_adoption_notes(survey, adopted, inputs.master_adopt),
         ),
         output_schema=wanted,
+        order=rows.order,
     )
 
 

@@ -98,7 +98,7 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
     orders = tuple(path_of(name(one, "temporal.ordering.field.ordinal"), known) for one in rows.order.fields)
     op = None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal")
-    beside = not rows.order.keep
+    beside = rows.order.keep is False
     for path in orders if beside else ():
         if len(path) > 1:
             where, faults = (

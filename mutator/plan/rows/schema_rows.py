@@ -63,7 +63,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     file_format = _output_format(rows, output, survey)
     # Else types must be Arrow's own.
     stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
-    stays_encoded = stays_encoded and rows.order.keep and not unwraps(rows.ops)
+    stays_encoded = stays_encoded and rows.order.keep is not False and not unwraps(rows.ops)
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
     newest = base_version(survey, master, feed, checked)

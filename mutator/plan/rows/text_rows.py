@@ -354,7 +354,7 @@ def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
         if isinstance(field, str)
     ]
     given = {
-        "order.keep=false": not rows.order.keep,
+        "order.keep=false": rows.order.keep is False,
         "null.order": rows.order.null != "reject",
         "output.schema": output.schema,
         "output.codec": output.codec,
