@@ -230,6 +230,11 @@ def test_a_table_and_a_master_explain_records_of_hive_feeds(tmp_path, capsys, fi
     assert capsys.readouterr().out.count("were merged before with other content; they are merged as new files") == 2
     more = ["--master", str(tmp_path / "none"), "-D", "allow.empty.master=true", "--output", master]
     assert main(["run", *by, *more, "--feed", *feeds]) == 0
+    made = str(tmp_path / "made")
+    of_own = ["--dataset", str(put(tmp_path / "own", file_format, MASTER, BY))]
+    assert main(["table", "create", made, *of_own, *by[:4], *by[6:]]) == 0
+    expected = sorted(tuple(str(one or "") for one in row) for row in MASTER)
+    assert texts_of(mutator.Table(made).scan().to_arrow()) == expected
     assert texts_of(mutator.Table(table).scan().to_arrow()) == texts_of(mutator.Dataset(master).to_arrow())
     for place in (table, master):
         capsys.readouterr()
