@@ -342,7 +342,11 @@ def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
 
 
 def shown_rows(batch: Any) -> list[bytes]:
-    """Return the rows of a pa.RecordBatch as JSON, for people who read rejects."""
+    """Return the rows of a pa.RecordBatch as JSON, for people who read rejects.
+
+    >>> shown_rows(pa.RecordBatch.from_pylist([{"names": ["a"], "raw": b"b"}]))
+    [b'{"names": ["a"], "raw": "b"}']
+    """
     return [_shown(row) for row in _readable(batch)]
 
 
@@ -366,9 +370,9 @@ def _to_readable(column: Any) -> Any:
 
 
 def _shown(row: Mapping[str, Any]) -> bytes:
-    shown = {name: _text(value) for name, value in row.items()}
-    return json.dumps(shown, default=str, ensure_ascii=False).encode()
+    return json.dumps(row, default=_text, ensure_ascii=False).encode()
 
 
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+def _text(value: Any) -> str:
+    """Return the text of a value that JSON lacks, within lists and structs, too."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
