@@ -13,7 +13,7 @@ from typing import Any
 from mutator.cli.command import Option, option
 from mutator.cli.messages import notify
 from mutator.cli.usage import listed
-from mutator.config.sources import read_places
+from mutator.config.sources import misspelled_places, read_places
 from mutator.errors import error
 
 NAME, NONE = "mutator.toml", "none"
@@ -82,6 +82,11 @@ def read_by(arguments: argparse.Namespace, *, searches: bool) -> None:
         lines = listed([f"{name} = …" for name in missing])
         give = "" if "; " in what else f"; give {'it' if len(missing) == 1 else 'them'}"
         cure = f"{give}, or write {lines} into {where}"
+        has_file = TABLES not in missing and os.path.exists(config)
+        misspelled = misspelled_places(config, missing) if has_file else {}
+        if misspelled:
+            meant = listed([f"{name} (did you mean {near}?)" for name, near in misspelled.items()])
+            cure = f"; {config} has {meant}"
         if TABLES in missing:
             cure = f"; there is no {NAME} here" if searches else "; give it"
         raise error("usage", what=what + cure)

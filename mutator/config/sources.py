@@ -6,11 +6,11 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mutator.config.definitions import published
+from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.errors import error
 from mutator.errors.display import nearest_word
 
@@ -127,6 +127,14 @@ def read_places(path: str | Path) -> dict[str, Any]:
     if faults:
         raise error("config", where=path, faults="\n  ".join(["these places cannot be used:", *faults]))
     return found
+
+
+def misspelled_places(path: str | Path, places: Sequence[str]) -> dict[str, str]:
+    """Return the unknown settings of a TOML file that are like one of some places, each with that place."""
+    given = parsed_file(Path(path), _one_table) if Path(path).suffix == ".toml" else {}
+    known = {*SETTINGS, *SHORT, *PLACES}
+    names = (name for name, value in given.items() if name not in known and not isinstance(value, Mapping))
+    return {name: near for name in names if (near := nearest_word(name, places))}
 
 
 def in_directory_of(file: Path, path: str) -> str:

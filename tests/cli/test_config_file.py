@@ -83,6 +83,11 @@ def test_a_run_takes_what_it_is_not_given(text, words, output, expected, capsys)
             ["give them, or write master = … and feed = … into mutator.toml"],
         ),
         ('mastr = "master"\n' + FOUND, "", ["mutator.toml: ", "mastr: is not a known setting; did you mean master?"]),
+        (
+            'mastr = "m"\nfeeds = "f"\n' + SETTINGS,
+            "--output o",
+            ["are missing; mutator.toml has mastr (did you mean master?) and feeds (did you mean feed?)\n"],
+        ),
         (PLACES + PLACES, "", ["mutator.toml: cannot be read as a configuration", "a key is given twice"]),
         ("master = master\n", "", ["mutator.toml: cannot be read as a configuration: Invalid value (at line 1"]),
         ("master = 3\nfeed = []\n", "", ["master: '3' must be a path, as text", "feed: '' must be a path, or a list"]),
