@@ -720,3 +720,18 @@ def test_arguments_without_effect_are_named(tmp_path):
     paths = {"master": tmp_path / "o", "feed": tmp_path / "f.csv", "output": tmp_path / "p"}
     (warning,) = mutator.merge(**paths, delimiter=";", header=True, scratch=tmp_path, **BASE).warnings
     assert warning.startswith("scratch is ignored: all inputs and the output are paths")
+
+
+@pytest.mark.parametrize("is_frame", [True, False])
+@pytest.mark.parametrize(("old", "new", "made"), [(1.5, 3, "float64"), (2, 3.5, "float64"), (2.0, 3, None)])
+def test_whole_numbers_of_one_table_beside_floats_of_another(old, new, made, is_frame):
+    master, feed = (
+        {"id": [1, number], "at": [at, at], "v": [value] * 2} for number, at, value in ((2, 1, old), (3, 2, new))
+    )
+    if made is None and not is_frame:
+        return  # only pandas makes floats of whole numbers
+    of = pd.DataFrame if is_frame else pa.table
+    report = mutator.merge(master=of(master), feed=of(feed), key="id", order_by="at")
+    found = report.result.to_pandas()
+    assert str(found["v"].dtype) == (made or "int64")
+    assert dict(zip(found["id"], found["v"], strict=True)) == {1: new, 2: old, 3: new}

@@ -67,9 +67,13 @@ def _as_table(
         if is_id and (wanted == pa.float64() or (wanted is None and not pa.types.is_integer(one.type))):
             wanted = pa.int64()  # the ID 7 is not 7.0
         if wanted is not None and pa.types.is_floating(wanted):
-            # Of two tables, the one with the floats gives way, or each would take the other's type.
-            files = [other for other in others if not is_below(tables, other.path)]
-            wanted = _type_elsewhere(tables, files, one.name)
+            # Of two tables, the one with the floats gives way if it can, or each would take the other's type.
+            own = normal_type(one.type)
+            giving = [
+                other for other in tables if one.name in other.valueless or own in other.fitting.get(one.name, ())
+            ]
+            staying = [other for other in others if not is_below(giving, other.path)]
+            wanted = _type_elsewhere(tables, staying, one.name)
         if wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
             one = one.with_type(wanted)
         fields.append(one)
