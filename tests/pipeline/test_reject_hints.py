@@ -1,7 +1,10 @@
 """Rows that are rejected because of a setting: the message names the setting and the cure."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import mutator
 from mutator.errors import DataError
 from mutator.errors.parts import plain
 from mutator.pipeline import hints
@@ -204,3 +207,17 @@ def test_a_field_of_json_in_another_case(job, row, said):
     hint = f"\nup.json has {said}: upper and lower case differ in JSON. Fix" if said else "}\nFix the row"
 
     job.refused(DataError, "is NULL", hint, settings={**NAMED, "master.format": "csv", "output.format": "csv"})
+
+
+@pytest.mark.parametrize(("value", "is_read"), [('"AP9oaQ=="', True), ("null", True), ('"hi there"', False)])
+def test_a_binary_in_json_is_base64(tmp_path, value, is_read):
+    job = Job(tmp_path, "blocks")
+    (tmp_path / "master" / "base.txt").unlink(missing_ok=True)
+    pq.write_table(pa.table({"id": [1], "at": [5], "b": [b"\x00"]}), tmp_path / "master" / "base.parquet")
+    job.put("up.json", f'{{"id": 1, "at": 6, "b": {value}}}\n'.encode())
+    if not is_read:
+        job.refused(DataError, "field b is not base64, as JSON has binary values", settings=NAMED)
+        return
+    job.run(NAMED)
+    (row,) = mutator.Dataset(job.output).to_pylist()
+    assert row["b"] == (None if value == "null" else b"\x00\xffhi")

@@ -5,6 +5,7 @@ NULL, and values of another type are converted. Rows of the feed also carry a de
 """
 
 import json
+from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -265,7 +266,10 @@ def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete:
             _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
         own = batch.column(wanted.name)
         is_text = found.as_text and pa.types.is_large_binary(own.type)  # an envelope may have made values of it
-        column, bad, why = converted(own, wanted.type, not is_text)
+        if is_text and layout.format == "json" and _is_binary(wanted.type):
+            column, bad, why = _from_base64(own, wanted.type)
+        else:
+            column, bad, why = converted(own, wanted.type, not is_text)
         bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
             bad_values.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
@@ -279,6 +283,23 @@ def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete:
         for row, reason in bad_values.items():
             bad_rows.setdefault(row, reason)
     return columns
+
+
+def _is_binary(data_type: Any) -> bool:
+    types = pa.types
+    return bool(types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type))
+
+
+def _from_base64(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Return binaries as JSON has them, by the convention of all its writers; else as ``converted`` does."""
+    values, bad = column.cast(pa.binary()).to_pylist(), np.zeros(len(column), np.bool_)
+    for row, value in enumerate(values):
+        try:
+            values[row] = None if value is None else b64decode(value, validate=True)
+        except ValueError:
+            values[row], bad[row] = None, True
+    found, other, why = converted(pa.array(values, pa.binary()), data_type, True)
+    return found, bad | other, why if other.any() else "is not base64, as JSON has binary values"
 
 
 def _checked(
