@@ -37,7 +37,7 @@ from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
 from mutator.rules.changes import changed_counts
-from mutator.rules.order_units import Future, Units, joined, joined_futures
+from mutator.rules.order_units import Future, Units, joined, joined_futures, units_of_values
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
@@ -139,6 +139,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         op_code_places=op_code_places,
         units={
             "feed": joined(receipt.units for receipt in splits.values()),
+            "snapshot": units_of_values([] if plan.as_of is None else [plan.as_of]),
             "master": joined(receipt.units for receipt in tallies),
         },
         future=joined_futures([receipt.future for receipt in splits.values()]),

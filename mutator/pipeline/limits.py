@@ -29,7 +29,11 @@ from mutator.rules.order_units import joined, several_units
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
 
-_SIDES = {"feed": "{rows} of the feed", "master": f"{{rows}} of {MASTER} that mutations met"}
+_SIDES = {
+    "feed": "{rows} of the feed",
+    "snapshot": setting("snapshot.as.of"),
+    "master": f"{{rows}} of {MASTER} that mutations met",
+}
 
 
 def check(plan: Plan, survey: Survey, result: Result) -> None:
@@ -83,7 +87,7 @@ def _check_order_units(plan: Plan, result: Result) -> None:
         return
     found = []
     for side, text in _SIDES.items():
-        of_side = result.units[side]
+        of_side = result.units.get(side, {})
         for unit in units:
             if unit in of_side:
                 count, lowest = of_side[unit]

@@ -18,7 +18,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
 from mutator.rules.order_tuples import shown_order
-from mutator.rules.order_units import epoch_unit
+from mutator.rules.order_units import epoch_unit, future_of_values
 
 _FEW = 10
 _MOST = 0.9
@@ -34,6 +34,7 @@ def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from _late_warnings(plan, result)
     yield from _spelling_warnings(plan, result)
     yield from _future_warnings(plan, result)
+    yield from _as_of_warnings(plan)
     yield from _tied_warnings(plan, result)
     yield from _superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():
@@ -110,6 +111,13 @@ def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
             f"{counted(rows, 'row')} of the feed {have} in the future, from {shown} on, in {files}: {they} against all "
             f"mutations until then; set {setting('order.max')} to stop such a run"
         )
+
+
+def _as_of_warnings(plan: Plan) -> Iterator[str]:
+    """Yield a warning of a snapshot that is as of the future."""
+    if plan.as_of is not None and not plan.by_file_name and future_of_values([plan.as_of], plan.now):
+        shown = value_in_quotes(shown_order(plan.rows.order_type, plan.as_of) or "")
+        yield f"{setting('snapshot.as.of')} is in the future, {shown}: all rows of deltas until then will be late"
 
 
 def _tied_warnings(plan: Reading, result: Result) -> Iterator[str]:

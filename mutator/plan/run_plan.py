@@ -234,6 +234,10 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
     operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
     notes = [*_notes(asked.ops, config.operation, survey), *_scope_notes(rows)]
+    most = highest_order(asked.order, rows.order_type)
+    if at is not None and most is not None and at > most:
+        why = f"it is above {setting(f'order.max={order_text(rows.order_type, most)}')}"
+        raise error("snapshot.as.of", value=order_text(rows.order_type, at), why=why)
     if at is not None:
         notes.append(f"the snapshot is as of {order_text(rows.order_type, at)}")
     plan = Plan(
@@ -258,7 +262,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         expects_no_rows=operation != config.operation.name,
         master_buckets=known.bucket_count if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.commit.hash != ""),
-        order_max=highest_order(asked.order, rows.order_type),
+        order_max=most,
         horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
         floor=floor,
         known_floor=floor,

@@ -196,14 +196,14 @@ class UnitCounter:
             if self._now is not None:
                 later = future_of_values(self._waiting, self._now, self._most)
                 self.future = joined_futures([self.future, later])
-            self._units = joined([self._units, _units_of_values(self._waiting)])
+            self._units = joined([self._units, units_of_values(self._waiting)])
             self._waiting.clear()
         return self._units
 
 
-def _units_of_values(values: list[Any]) -> Units:
+def units_of_values(values: list[Any]) -> Units:
     """Return the units of order values of one type; sorts them."""
-    if not isinstance(values[0], int | Decimal):
+    if not values or not isinstance(values[0], int | Decimal):
         return NO_UNITS
     low = min(values)
     if _unit(low) == _unit(max(values)) != OTHER:

@@ -139,7 +139,7 @@ def test_any_order_of_runs_gives_what_the_model_gives(engine: str, more: dict[st
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_explanation_gives_what_each_run_gives(engine: str, tmp_path: Path) -> None:
-    rng, outcomes = random.Random(13), set[Any]()
+    rng, outcomes, lines = random.Random(13), set[Any](), set[Any]()
     for number in range(4):
         runs, work = feeds(rng), tmp_path / str(number)
         merged(work, runs, engine, {})
@@ -150,8 +150,10 @@ def test_an_explanation_gives_what_each_run_gives(engine: str, tmp_path: Path) -
                 found = explain_master(str(work / f"out{at}"), key, config, [str(work / f"f{at}.csv")], before)
                 lines_of(found)
                 decided = [one for step in found.steps for one in step.decided.values()]
+                lines |= {last.line for last in decided if last.outcomes and last.outcomes[-1].outcome == "late"}
                 outcomes |= {one.outcome for last in decided for one in last.outcomes if feed.as_of is not None}
     assert {"inserted", "updated", "late"} <= outcomes
+    assert {"below the floor", "record > upsert"} <= lines
 
 
 @pytest.mark.parametrize("more", PARTITIONS)
@@ -232,6 +234,7 @@ def test_a_snapshot_is_as_of_a_value_of_each_type(order_type: str, engine: str, 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        ({"snapshot.as.of": "9", "order.max": "8"}, "it is above order.max=8"),
         ({"snapshot.as.of": "soon"}, "as an order value of type long, it is not an integer"),
         ({"snapshot.as.of": "sequence"}, "no number is in the names of the feed files"),
         ({"snapshot.as.of": "sequence", "order_type": "string"}, "no number is in"),
@@ -244,3 +247,18 @@ def test_what_a_snapshot_cannot_be_as_of(more: dict[str, str], message: str, tmp
     settings = {**FULL, "allow.empty.master": "true", **more, **RUN}
     with pytest.raises(mutator.ConfigError, match=message):
         local_engine.mutate(settings, master=master, feed=feed, output=tmp_path / "out")
+
+
+@pytest.mark.parametrize("as_of", ["1427761080000", "4027761080"])
+def test_a_time_in_another_unit_or_in_the_future_is_noticed(as_of: str, tmp_path: Path) -> None:
+    """All rows of later deltas would be late."""
+    feed = tmp_path / "s.csv"
+    feed.write_text("id,at\na,1427761080\n")
+    places: dict[str, Any] = {"master": tmp_path / "master", "feed": feed, "output": tmp_path / "out"}
+    settings = {**FULL, "snapshot.as.of": as_of, "allow.empty.master": "true", **RUN}
+    if as_of.endswith("000"):
+        with pytest.raises(mutator.DataError, match=r"milliseconds in snapshot\.as\.of, such as 1427761080000"):
+            local_engine.mutate(settings, **places)
+        return
+    warnings = local_engine.mutate(settings, **places).warnings
+    assert any(line.startswith("snapshot.as.of is in the future, '4027761080'") for line in warnings)

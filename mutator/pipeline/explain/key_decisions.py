@@ -142,12 +142,10 @@ def decide_key(
     after = _after(before, winner, rows, buried)
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
-    met_floor = floor if truncates or before.kind != "record" else None
+    met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences)
     if folded is not None and as_of is not None:
         folded = raised(folded, as_of)
-    if old.kind == rules.RECORD and known_floor is not None:
-        old = old._replace(order=max(old.order, known_floor))
     line: str | None = register.line(folded, old, met_floor)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
