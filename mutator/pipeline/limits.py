@@ -167,7 +167,10 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     if plan.delete_files:
         return f"check that all rows of {first_few(list(map(place, plan.delete_files)))} are deletes"
     envelope = plan.rows.layouts["feed"].envelope
-    return f"check that op code {listed_codes(envelope.delete_codes)} in field {envelope.field} is a delete"
+    codes, what = (envelope.delete_codes, "delete")
+    if counts["master truncated"]:
+        codes, what = (envelope.truncate_codes, "truncate, which deletes all older records")
+    return f"check that op code {listed_codes(codes)} in field {envelope.field} is a {what}"
 
 
 def check_rejects(
