@@ -110,7 +110,7 @@ def read_without_schema(name: str, column: Any, data_type: Any, said: Said) -> t
         if said.decimals == "base64":
             return _decimals(data_type.scale, column)
         doubtful = said.decimals is None and flags(
-            pc.fill_null(pc.match_substring_regex(column, _MAY_BE_BASE64), False)
+            pc.fill_null(pc.and_(pc.match_substring_regex(column, _MAY_BE_BASE64), pc.not_equal(column, b"")), False)
         )
         if np.any(doubtful):
             first = column.filter(pa.array(doubtful))[0].as_py().decode()
@@ -119,7 +119,7 @@ def read_without_schema(name: str, column: Any, data_type: Any, said: Said) -> t
             raise Unclear(f"{shown} {first!r} here, which may be a number or base64", how)
         return _as_text(column)
     is_bytes = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
-    if any(of(data_type) for of in is_bytes) and len(column) > column.null_count:
+    if any(of(data_type) for of in is_bytes) and pc.any(pc.not_equal(column, b"")).as_py():
         raise Unclear(f"{shown} text here, which may be base64 or hex", _WITH_SCHEMA)
     return _as_text(column)
 

@@ -32,12 +32,12 @@ from mutator.rules.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.debezium_messages import (
     ANY_OF,
     ORDER_TYPES,
-    ORDERS,
     SAY,
     TABLE_PATHS,
     OrderPart,
     column_types,
     objects_in,
+    order_parts,
     payload_of,
     prefix_of,
     row_schema,
@@ -74,6 +74,7 @@ _PLACEHOLDERS = [
 ]
 _UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
 _UNSENT += "IDENTITY FULL sends all fields"
+_NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
 _NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
 _NO_KEY += "IDENTITY to FULL"
 
@@ -150,11 +151,12 @@ class DebeziumJson(DebeziumRows):
     connector: str | None = None
     schema_text: bytes = b""  # of the columns
     fields_of_table: Any = None  # pa.Schema, in a file with other tables; None: of the file
+    of_any_table: tuple[str, ...] = ()  # members of ``after`` there
 
     @property
     def beside(self) -> tuple[str, ...]:
         """The fields of rows of records that order them, and are no fields of the records."""
-        return tuple(part.name for part in ORDERS.get(self.connector or "", ()))
+        return tuple(part.name for part in order_parts(self.connector))
 
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
@@ -175,15 +177,19 @@ class DebeziumJson(DebeziumRows):
         rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
         for op, connector, after, before, *names, text in rows:
             name = table_name(*names)
-            if op is None or connector is None or self.table not in (None, name):
+            if op is None or connector is None:
+                continue
+            own = replace(own, connector=connector.decode())
+            if self.table not in (None, name):
                 continue
             if own.about is None:
-                own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""))
-                own = replace(own, connector=connector.decode(), about=name)
+                own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""), about=name)
             if self.table is None:
                 return own  # all rows of the file show its fields
             images += [image for image in (after, before) if (image or b"").startswith(b"{")]
-        return replace(own, about=self.table, fields_of_table=first.members(images))
+        known = objects_in(payload_of(schema, own.prefix), "after") or ()
+        own = replace(own, about=self.table, of_any_table=tuple(one.name for one in known))
+        return own if self.table is None else replace(own, fields_of_table=first.members(images))
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
@@ -203,7 +209,7 @@ class DebeziumJson(DebeziumRows):
         clash = next((name for name in (FIELD, *self.beside) if name in fields), None)
         if clash is not None:
             raise ValueError(f"has a column {clash}, which is the name of another field here")
-        parts = [(part.name, ORDER_TYPES[part.type]) for part in ORDERS.get(self.connector or "", ())]
+        parts = [(part.name, ORDER_TYPES[part.type]) for part in order_parts(self.connector)]
         return pa.schema([*fields.items(), (FIELD, pa.string()), *parts])
 
     def file_schema(self, schema: Any, records: Any) -> Any:
@@ -214,12 +220,13 @@ class DebeziumJson(DebeziumRows):
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
         """Return the members that some fields are made of, those of the key, and those that say what a message is."""
         images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
-        orders = [part.path for part in ORDERS.get(self.connector or "", ()) if part.name in names]
+        orders = [part.path for part in order_parts(self.connector) if part.name in names]
         found = [
             *SAY,
             *TABLE_PATHS,
             *orders,
             *(f"{image}.{name}" for name in images for image in ("before", "after")),
+            *(f"after.{name}" for name in self.of_any_table),
         ]
         own = [self.prefix + name for name in dict.fromkeys(found)]
         return [*own, "schema"] if self.types else own
@@ -227,9 +234,13 @@ class DebeziumJson(DebeziumRows):
     def unwrap(self, batch: Any, records: Any) -> Unwrapped:
         """Return a row for each message, or two for one that changes the key."""
         columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
-        names = [name for name in records.names if f"after.{name}" in columns]
+        names = [name for name in records.names if f"before.{name}" in columns]
         after = {name: columns[f"after.{name}"] for name in names}
         codes = unsent(after, self._codes(columns))
+        for name in set(self.of_any_table).difference(records.names):
+            for row in np.flatnonzero(columns[f"after.{name}"].is_valid()).tolist():
+                if codes[row] in _UPSERTS:
+                    codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
         moved = self._moved(columns, np.array([code == b"u" for code in codes], np.bool_))
         rows = None
         if moved.any():  # the delete is the first of two rows
@@ -248,9 +259,9 @@ class DebeziumJson(DebeziumRows):
                 column = pc.if_else(pa.array(delete), columns[f"before.{name}"], column)
             values, bad, why = self.values(name, pc.if_else(acts, column, _NONE), records.field(name).type)
             for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
-                codes[row] = _REJECT + f"field {name} {why}".encode()
+                codes[row] = rejected(f"field {name} {why}")
             found[name] = values
-        for part in ORDERS.get(self.connector or "", ()):
+        for part in order_parts(self.connector):
             if part.path in columns and part.name in records.names:
                 found[part.name] = _part(columns[part.path], part)
         found[FIELD] = pa.array(codes, _BYTES)

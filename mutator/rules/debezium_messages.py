@@ -49,6 +49,7 @@ ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
         OrderPart("source.ssn", "long", "source.ssn"),
     ),
 }
+_ANY_PART = tuple({part.name: part for parts in ORDERS.values() for part in parts}.values())
 ORDER_TYPES = {"long": pa.int64(), "string": pa.string()}
 
 SAY = ("op", "status", "ts_ms", "ddl", "databaseName")
@@ -58,6 +59,15 @@ _TEXT_MEMBERS = (
     *("op", "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections", "message", "databaseName"),
     *("schemaName", "ddl", "tableChanges"),
 )
+
+
+def order_parts(connector: str | None) -> tuple[OrderPart, ...]:
+    """Return the fields that order the messages of a connector; those of all if the first rows do not say which it is.
+
+    >>> [part.name for part in order_parts("mysql")]
+    ['source.file', 'source.pos', 'source.row']
+    """
+    return _ANY_PART if connector is None else ORDERS.get(connector, ())
 
 
 def prefix_of(schema: Any) -> str:

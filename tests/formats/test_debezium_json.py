@@ -302,6 +302,19 @@ def test_a_feed_of_two_tables(tmp_path: Path) -> None:
     assert run(tmp_path, lines(message("c", ROW)), feed_table="d.t", key="x")[1] == [{"x": 1}]
 
 
+def test_a_table_that_begins_late_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows have an order, and a column that only another table had is not lost in silence."""
+    monkeypatch.setattr("mutator.plan.inspect.envelopes._ROWS", 2)
+    others = [message("c", {"x": 1}, table="u")] * 2
+    found = [*others, message("u", {"id": 1, "n": "new"}, lsn=9), message("c", ROW), message("c", {**OTHER, "x": 1})]
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **BY_LSN, "feed.table": "public.t"})
+    work.put("master/m", pa.table({"id": [0], "n": ["m"], "source.lsn": [0]}), "parquet")
+    work.put("feed/f_1.json", lines(*found))
+    report = work.run()
+    assert [(row["id"], row["n"], row["source.lsn"]) for row in work.rows()] == [(0, "m", 0), (1, "new", 9)]
+    assert [one["reason"].partition(",")[0] for one in report.rejects["feed"]] == ["has the member 'after.x'"]
+
+
 def test_a_table_in_the_middle_of_a_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mutator.plan.inspect.envelopes._ROWS", 1)
     with pytest.raises(DataError, match=r"has rows of public\.u"):
@@ -423,7 +436,9 @@ def test_what_a_file_without_a_schema_does_not_say(
 ) -> None:
     work = Work(tmp_path, settings={"key": "id", **DEBEZIUM, **settings})
     work.put("master/m", pa.schema([("id", pa.int64()), ("n", data_type)]).empty_table(), "parquet")
-    work.put("feed/t+0+0000000000.json", lines(message("c", {"id": 1, "n": value}), message("c", {"id": 2, "n": None})))
+    delete = message("d", None, {"id": 3, "n": ""})  # as PostgreSQL fills a column that is NOT NULL
+    found = [message("c", {"id": 1, "n": value}), message("c", {"id": 2, "n": None}), delete]
+    work.put("feed/t+0+0000000000.json", lines(*found))
     if isinstance(wanted, str):
         with pytest.raises(DataError, match=wanted):
             work.run()
