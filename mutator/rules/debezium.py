@@ -161,7 +161,8 @@ class DebeziumJson(DebeziumRows):
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
         """The fields that order messages of the connector."""
-        return tuple((part.name, part.type) for part in ORDERS.get(self.connector or "", ()))
+        parts = () if self.connector is None else order_parts(self.connector)
+        return tuple((part.name, part.type) for part in parts)
 
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
         """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""

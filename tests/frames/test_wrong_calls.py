@@ -43,7 +43,7 @@ CASES = {
     "an empty key": ({"key": []}, "key is an empty list, but should be the field or fields .*; name them: key='id'"),
     "an empty tuple": ({"delete_codes": ()}, "delete_codes is an empty tuple, but should be a value, .*; leave it out"),
     "an empty name": ({"key": [""]}, "key: '' must be names that are not empty, or ordinals as numbers"),
-    "two fields as order": ({"order_by": ["id", "ts"]}, "order_by: 'id,ts' must be one field"),
+    "a field twice as order": ({"order_by": ["ts", "ts"]}, "order_by: 'ts,ts' names a field twice"),
     "a list of one word": ({"reject_policy": ["fail"]}, "'fail' must be one value, not a list"),
     "a set of texts and numbers": ({"key": {"idx", 1}}, "no input has a field idx"),
     "a list in a mapping": ({"config": {"delete_codes": [["D"]]}}, "'D' must be a list of texts or whole numbers"),

@@ -100,7 +100,7 @@ def _inside(plan: Plan, live: LiveRows, file: FileEntry, positions: Ints) -> Int
     layout, scope = plan.rows.layouts["written"], plan.scope
     assert scope is not None
     result = pa.schema([layout.result.field(name) for name in scope.columns])
-    narrow = replace(layout, result=result, id_fields=(), order_field=None, partition=())
+    narrow = replace(layout, result=result, id_fields=(), order_fields=(), partition=())
     return np.flatnonzero(plan.inside(live.rows_of_whole(file, positions, narrow).written()))
 
 

@@ -3,6 +3,7 @@
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
+from operator import attrgetter, methodcaller
 
 from mutator.config.settings import InputSpec, OperationSpec, OrderSpec
 from mutator.dataset import checksum
@@ -177,7 +178,10 @@ def sequence_notes(
 
     Raises DataError where the configuration forbids them.
     """
-    merged = [file_names.base_name(part.name) for part in (known.feed if known else ())]
+    named = map(attrgetter("name"), known.feed if known else ())
+    merged = [
+        name for *_, name in map(methodcaller("rpartition", "/"), named)
+    ]  # in C, as a table has merged many files
     before = [number for number in map(order.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []

@@ -78,7 +78,7 @@ class Survey:
     def other_names(self) -> Iterator[str]:
         """The names of the master's files, and of feed files that earlier runs have merged; they may be many."""
         yield from (source.name for source in self.master)
-        yield from (file_names.base_name(part.name) for part in (() if self.state is None else self.state.feed))
+        yield from (part.name.rpartition("/")[2] for part in (() if self.state is None else self.state.feed))
 
     @property
     def had_schema(self) -> bool:
