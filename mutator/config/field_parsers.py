@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from mutator.errors import MutatorError
 from mutator.errors.display import nearest_word
 from mutator.errors.parts import setting
 from mutator.rules.conditions import Condition, parse
+from mutator.rules.order_types import POSITION
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 
 
@@ -52,6 +53,23 @@ def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
     (0, 1)
     """
     return tuple(ordinal(part, names) for part in text.split(","))
+
+
+def order_fields(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
+    """Read the fields of the order value; -1 means unset, as in the original job.
+
+    >>> order_fields("-1", ()), order_fields("at, file.position", ("id", "at"))
+    ((), (1, 'file.position'))
+    """
+    return () if text.strip() == "-1" else listed_order_fields(text.split(","), names, ordinal)
+
+
+def listed_order_fields(
+    parts: Sequence[Any], names: tuple[str, ...], parse: Callable[..., int | str] | None = None
+) -> tuple[int | str, ...]:
+    """Read a list of the fields of the order value. parse: reads one of them; None: as that of a list."""
+    read = _listed_ordinal if parse is None else parse
+    return tuple(POSITION if str(part).strip() == POSITION else read(part, names) for part in parts)
 
 
 def listed_ordinals(parts: Sequence[Any], names: tuple[str, ...]) -> tuple[int | str, ...]:

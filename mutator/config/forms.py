@@ -81,8 +81,7 @@ FIELDS = Form(
     field_parsers.listed_ordinals,
     takes_names=True,
 )
-# -1 means unset, as in the original job.
-ORDER_FIELDS = replace(FIELDS, parse=lambda text, names: () if text.strip() == "-1" else FIELDS.parse(text, names))
+ORDER_FIELDS = replace(FIELDS, parse=field_parsers.order_fields, parse_list=field_parsers.listed_order_fields)
 _ORDER_TYPE = f"({TYPES})?( *(asc|desc))?"
 ORDER_TYPES = Form(
     lambda text: parse_types(parsers.text_parts(text)),

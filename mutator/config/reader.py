@@ -25,7 +25,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, one_line
 from mutator.errors.parts import plain, setting
 from mutator.rules.envelopes import ENVELOPES
-from mutator.rules.order_types import Part, tuple_type
+from mutator.rules.order_types import POSITION, Part, tuple_type, with_position
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -185,8 +185,15 @@ def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
 def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
     """Return an order with the type of its values."""
     numeric, stated = read.stated(_NUMERIC), read.stated(_TYPE)
+    if POSITION in order.fields:
+        if order.fields.index(POSITION) < len(order.fields) - 1:
+            read.faults.append(f"{setting('temporal.ordering.field.ordinal')}: {POSITION} must be the last field")
+        order = replace(
+            order, fields=tuple(one for one in order.fields if one != POSITION), position=True, type="position"
+        )
     if not order.fields:
-        order = replace(order, of_feed=read.stated("feed.dialect") is not None and order.pattern is None)
+        is_free = order.pattern is None and not order.position
+        order = replace(order, of_feed=read.stated("feed.dialect") is not None and is_free)
         if stated is not None:
             field = setting("temporal.ordering.field.ordinal")
             read.faults.append(f"{setting(_TYPE)}: '{shown(read.given[_TYPE])}', but {field} is not set")
@@ -208,7 +215,7 @@ def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
     found = [Part(name or usual, descending) for name, descending in parts]
     return replace(
         order,
-        type=tuple_type(found),
+        type=with_position(tuple_type(found)) if order.position else tuple_type(found),
         stated=tuple(number for number, (name, _) in enumerate(parts) if name is not None),
     )
 

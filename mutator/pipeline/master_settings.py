@@ -9,7 +9,7 @@ from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS, has_no_op_cod
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
-from mutator.rules.order_types import Part, parts_of, recorded_fields
+from mutator.rules.order_types import POSITION, Part, has_position, parts_of, recorded_fields, type_of_fields
 from mutator.storage import located, located_to_write
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
@@ -194,12 +194,14 @@ def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
     if order["by"] == "file name":
         return found | ({_PATTERN: order["pattern"]} if order.get("pattern") is not None else {})
-    fields = recorded_fields(order)
-    found |= {"order_by": field(fields[0]) if ordinals and len(fields) == 1 else [*map(field, fields)]}
+    fields, own_type = recorded_fields(order), type_of_fields(order["type"])
+    position = [POSITION] if has_position(order["type"]) else []
+    by = [*map(field, fields), *position]
+    found |= {"order_by": by[0] if ordinals and len(by) == 1 else by}
     own = given.get(_ORDER)
-    is_default = {*parts_of(order["type"])} == {Part(SETTINGS[_TYPE].default or "")}  # which a feed may widen
-    if not is_default and (own is None or len(own.split(",")) == len(fields)):
-        found |= {"order_type": order["type"]}
+    is_default = {*parts_of(own_type or "long")} == {Part(SETTINGS[_TYPE].default or "")}  # which a feed may widen
+    if not is_default and (own is None or len(own.split(",")) == len(by)):
+        found |= {"order_type": own_type}
     found |= {"order.keep": False} if order.get("beside") else {}
     return found | ({_NULL: order["null"]} if "null" in order else {})
 

@@ -22,7 +22,7 @@ DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "reco
 def check_feed(rows: RowSpec, inputs: InputSpec, parts: Sequence[GivenArguments]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
     for one in parts:
-        if one.path is None and rows.order.by_file_name:
+        if one.path is None and (rows.order.by_file_name or rows.order.position):
             raise error("table.sequence", table=one.label)
         if one.dataset is not None:
             one.dataset.check_as_feed(rows, inputs, one.label.rpartition("/")[0])

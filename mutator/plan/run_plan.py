@@ -335,7 +335,7 @@ def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
 
 
 def _check_feed(rows: RowSpec, operation: OperationSpec, limits: LimitSpec, survey: Survey) -> None:
-    if rows.order.by_file_name:
+    if rows.order.by_file_name or rows.order.position:
         check_sequences(rows, survey)
     check_delete_names(rows.ops, operation, survey.feed, survey.other_names)
     check_operation(operation, limits, survey.feed, survey.feed_paths)

@@ -7,6 +7,7 @@ An encoded value is the codes of its parts, one after the other:
     decimal          2, and the bytes of ``order_columns``, and 0
     timestamp        3, and the bytes of ``order_columns``, and 0
     string           4, and its bytes, with 0, 255 for each 0, and 0, 1
+    position         5, and two numbers as those of a long: the sequence of a file, and the byte offset of a row
 
 16 is added to the first byte of a part in descending order, and its other bytes are complemented; so NULL is the
 lowest value in both directions. The codes name the types, so a value can be read without its order type.
@@ -30,7 +31,7 @@ from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_types import Part, parts_of
 from mutator.rules.order_values import format_order, is_tuple, order_text
 
-_TYPES = (None, "long", "decimal", "timestamp", "string")  # by the code of a part
+_TYPES = (None, "long", "decimal", "timestamp", "string", "position")  # by the code of a part
 _DESCENDING = 16
 _LONG = 9  # bytes of a long and its code
 _COMPLEMENT = bytes(range(255, -1, -1))
@@ -45,6 +46,25 @@ def encode_columns(parts: Sequence[Part], columns: Sequence[Any], nulls: Sequenc
     """
     pieces = [_piece(part, column, null) for part, column, null in zip(parts, columns, nulls, strict=True)]
     return pieces[0] if len(pieces) == 1 else concatenated(*pieces)
+
+
+def with_positions(orders: Any, sequences: Ints, offsets: Ints) -> Any:
+    """Return encoded tuples with the positions of rows in the feed as their last part.
+
+    orders: of the parts before. sequences: of the files. offsets: of the rows.
+    """
+    found = np.empty((len(sequences), 17), np.uint8)
+    found[:, 0] = _TYPES.index("position")
+    for start, numbers in ((1, sequences), (9, offsets)):
+        biased = numbers.view(np.uint64) ^ np.uint64(1 << 63)
+        found[:, start : start + 8] = biased.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return concatenated(orders, packed(found.reshape(-1), np.full(len(sequences), 17)))
+
+
+def position(sequence: int, offset: int) -> bytes:
+    """Return a position as ``with_positions`` writes it."""
+    numbers = ((number + (1 << 63)).to_bytes(8, "big") for number in (sequence, offset))
+    return bytes([_TYPES.index("position")]) + b"".join(numbers)
 
 
 def encode(order_type: str, values: Sequence[Any]) -> bytes:
@@ -73,7 +93,10 @@ def decode(encoded: bytes) -> list[Any]:
         if descending:
             body = body.translate(_COMPLEMENT)
         end = {"long": 8, "timestamp": body.find(_END, 12) + 1, "decimal": _decimal_end(body)}.get(data_type)
-        if data_type == "long":
+        if data_type == "position":
+            found.append([int.from_bytes(body[at : at + 8], "big") - (1 << 63) for at in (0, 8)])
+            end = 16
+        elif data_type == "long":
             found.append(int.from_bytes(body[:8], "big") - (1 << 63))
         elif data_type == "string":
             end = body.index(_END_OF_TEXT) + 2
@@ -103,7 +126,7 @@ def shown_order(order_type: str, value: Any) -> str | None:
 
 
 def _text(value: Any) -> str:
-    if value is None or isinstance(value, int):
+    if value is None or isinstance(value, int | list):
         return json.dumps(value)
     if isinstance(value, Decimal):
         return (format_order("decimal", value) or b"null").decode()

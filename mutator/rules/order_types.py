@@ -12,6 +12,10 @@ TYPES = "long|decimal|timestamp|string|text"  # as users write them; text is str
 _TYPE = re.compile(rf"({TYPES})?(?: *(asc|desc))?")
 
 
+POSITION = "file.position"  # as a field: the sequence of the file, and the byte offset of the row
+_PLACE = "position"  # its type
+
+
 class Part(NamedTuple):
     """The type and the direction of a part."""
 
@@ -37,6 +41,36 @@ def parts_of(order_type: str) -> tuple[Part, ...]:
     """
     words = (part.split() for part in order_type.split(","))
     return tuple(Part(name, direction == ["desc"]) for name, *direction in words)
+
+
+def has_position(order_type: str) -> bool:
+    """Return whether the last part of an order type is the position in the feed.
+
+    >>> has_position("long, position"), has_position("long")
+    (True, False)
+    """
+    return order_type.endswith(_PLACE)
+
+
+def with_position(order_type: str) -> str:
+    """Return an order type with the position in the feed as its last part. order_type: of the fields; "" without any.
+
+    >>> with_position("long desc"), with_position("")
+    ('long desc, position', 'position')
+    """
+    return ", ".join(filter(None, (order_type, _PLACE)))
+
+
+def type_of_fields(order_type: str) -> str:
+    """Return the order type of the fields alone, whose values the position follows; "" without any.
+
+    >>> type_of_fields("long, position"), type_of_fields("long desc, string, position"), type_of_fields("long")
+    ('long asc', 'long desc, string', 'long')
+    """
+    if not has_position(order_type):
+        return order_type
+    found = order_type.removesuffix(_PLACE).removesuffix(", ")
+    return found if " " in found or not found else f"{found} asc"  # so that its values are encoded as tuples are
 
 
 def parse_types(parts: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:

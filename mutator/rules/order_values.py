@@ -131,7 +131,7 @@ def is_tuple(order_type: str) -> bool:
     >>> is_tuple("long"), is_tuple("long, string"), is_tuple("long desc")
     (False, True, True)
     """
-    return " " in order_type
+    return " " in order_type or order_type == "position"
 
 
 def basic_type(order_type: str) -> str:

@@ -325,6 +325,7 @@ def test_a_list_keeps_its_elements():
             {KEY: ["idd"], "field.names": ["id", "ts"]},
             "id.field.ordinals: 'idd' must be names of field.names, or ordinals as numbers (did you mean id?)",
         ),
+        ({KEY: 0, BY: ["file.position", "a"]}, f"{BY}: file.position must be the last field"),
         ({KEY: 0, BY: ["a", "a"]}, f"{BY}: 'a,a' names a field twice"),
         ({KEY: 0, BY: ["a", "b"], "order_type": "long"}, f"order_type: 1 type, but 2 fields in {BY}"),
         ({KEY: 0, BY: ["a", "b"], "order.max": "7"}, f"order.max: '7' needs one field in {BY}, in ascending order"),
@@ -375,6 +376,8 @@ def test_the_format_of_both_sides():
         ({BY: "5", "temporal.ordering.field.type": "long"}, "long"),
         ({BY: "5", "temporal.ordering.field.type": "desc"}, "long desc"),
         ({BY: "5,a", "temporal.ordering.field.numeric": "false"}, "string, string"),
+        ({BY: "5,file.position", "temporal.ordering.field.type": "string"}, "string, position"),
+        ({BY: ["file.position"], "field.names": "a,b"}, "position"),
         ({BY: ["a,b", 5], "temporal.ordering.field.type": "text desc, asc"}, "string desc, long"),
         ({BY: "5", "temporal.ordering.field.type": "string"}, "string"),
         ({"temporal.ordering.field.numeric": "true"}, "sequence"),  # as in chombo's files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -697,3 +698,52 @@ def test_the_order_value_stays_where_it_is(tmp_path):
     work.run()
     with pytest.raises(StateError, match="order = at \\(long\\), but this run has at \\(long, beside the rows\\)"):
         work.run({"order.keep": "false"}, master="out1")
+
+
+# --- the position in the feed
+
+
+@pytest.mark.parametrize("file_format", ["text", "csv", "avro", "parquet", "json"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_position_in_the_feed_decides_between_equal_values(work, file_format, seed):
+    """Whole files in any order, some of them again, give what all of them give in the order of their names."""
+    rng = random.Random(f"{seed} {file_format}")
+    files = {
+        number: [(rng.choice("abc"), rng.randrange(3), f"{number} {row}") for row in range(rng.randint(1, 5))]
+        for number in rng.sample(range(20), 6)
+    }
+    settings = {
+        "late.files": "merge",
+        "allow.empty.master": "true",
+        "consumed.files": "merge",
+        "reused.names": "accept",
+    }
+    if file_format == "text":
+        work.settings = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1,file.position"}
+    else:
+        work.settings["temporal.ordering.field.ordinal"] = "at,file.position"
+    (work.path / "none").mkdir()
+    for run in range(4):
+        for number in rng.sample(sorted(files), rng.randint(1, 3)) if run < 3 else files:
+            rows = [dict(zip(("id", "at", "note"), row, strict=True)) for row in files[number]]
+            name = f"feed{run}/f_{number}"
+            if file_format == "json":
+                work.put(f"{name}.json", "\n".join(map(json.dumps, rows)).encode())
+            elif file_format == "text":
+                work.put(f"{name}.txt", "".join(f"{','.join(map(str, row))}\n" for row in files[number]).encode())
+            else:
+                work.put(name, pa.Table.from_pylist(rows), file_format)
+        work.run(settings, master=f"out{work.runs}" if work.runs else "none", feed=f"feed{run}")
+    expected = {}
+    for at, _, _, (key, _, note) in sorted(
+        (row[1], number, place, row) for number, rows in files.items() for place, row in enumerate(rows)
+    ):
+        expected[key] = f"{at} {note}"
+    if file_format == "text":
+        lines = [line.split(",") for path in work.files for line in path.read_text().splitlines()]
+        assert {key: f"{at} {note}" for key, at, note in lines} == expected
+    else:
+        assert {row["id"]: f"{row['at']} {row['note']}" for row in work.rows()} == expected
+    with local_engine.runner() as runner:
+        assert verification.verify(runner, str(work.output)).problems == ()
+    assert work.manifest.spec["order"]["type"] == "long, position"

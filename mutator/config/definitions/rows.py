@@ -60,8 +60,9 @@ class OrderSpec:
         "temporal.ordering.field.ordinal",
         forms.ORDER_FIELDS,
         None,
-        "the field of the order value, or several, [compared one after the other](formats.md#several-order-fields); "
-        "without it, order comes from file names: the digits after the last `_`, as in `ups_prod_1427761080.txt.gz`",
+        "the field of the order value, or several, [compared one after the "
+        "other](formats.md#several-order-fields), the last of which may be `file.position`; without it, order comes "
+        "from file names: the digits after the last `_`, as in `ups_prod_1427761080.txt.gz`",
         otherwise=(),
         short="order_by",
         help=("FIELDS", "field whose highest value wins, or several; without it, the digits in file names"),
@@ -108,6 +109,7 @@ class OrderSpec:
         "[kept beside them](formats.md#order-values-beside-the-rows)",
         unset="`true`; `false` for fields of [messages](dialects.md) that are not columns of the table",
     )
+    position: bool = False  # the position in the feed decides where the fields are equal
     of_feed: bool = False  # the messages of the feed say which fields have the order value
     null: str = defined(
         RECORDS,
@@ -136,7 +138,7 @@ class OrderSpec:
     @property
     def by_file_name(self) -> bool:
         """Return whether the order value of a mutation is the sequence of its file."""
-        return not self.fields and not self.of_feed
+        return not self.fields and not self.of_feed and not self.position
 
     @property
     def sequence_of(self) -> Callable[[str], int | None]:

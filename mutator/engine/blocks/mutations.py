@@ -78,10 +78,7 @@ def mutations_of(
     """
     count = len(block)
     deletes = block.deletes()
-    if plan.by_file_name:
-        orders = pa.array(plan.sequences[inputs])
-    else:
-        orders = block.orders()
+    orders = plan.orders_of(block, inputs, offsets)
     counts, mixed, upserts = known or (np.ones(count, np.int64), np.zeros(count, np.bool_), ~deletes)
     return Mutations(
         block.hashes(),

@@ -128,7 +128,9 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
 
 def _highest_of(plan: Reading, file: Input, truncates: Any) -> Any:
     """Return the highest order value of truncates. truncates: as in ``Batch``, at least one."""
-    return file.sequence if plan.by_file_name else to_value(plan.rows.order_type, pc.max(truncates).as_py())
+    highest = pc.max(truncates).as_py()
+    order = None if highest is None else to_value(plan.rows.order_type, highest)
+    return plan.order_of_truncate(order, file.sequence)
 
 
 def rejected(plan: Reading, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:

@@ -87,7 +87,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         sequence = beside[0]
         if isinstance(record, Truncate):
             truncates += 1
-            floor = highest(floor, sequence if by_file_name else record.order)
+            floor = highest(floor, plan.order_of_truncate(record.order, sequence))
             if not by_file_name:
                 units.add(record.order)
             continue
@@ -104,6 +104,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         before = offset
         if code is not None:
             _count(codes, code)
+        if side == FEED:
+            order = plan.order_of(order, sequence, offset)
         if by_file_name:
             order = sequence
         elif plan.keeps_orders and side == MASTER:

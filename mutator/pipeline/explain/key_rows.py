@@ -70,7 +70,7 @@ def _by_blocks(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> I
         own = sides.of(batch)
         rows = _matching(batch.block, wanted)
         if len(rows):
-            yield from _key_rows(plan, batch.block, rows, own, by_file=file.side == "feed")
+            yield from _key_rows(plan, batch.block, rows, own, split.input if file.side == "feed" else None)
         lines += batch.lines
     yield lines
 
@@ -89,14 +89,17 @@ def _matching(block: Block, wanted: WantedKey) -> Ints:
     return rows[equal]
 
 
-def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, *, by_file: bool) -> Iterator[KeyRow]:
+def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, file: int | None) -> Iterator[KeyRow]:
+    """Yield rows of a block. file: the number of a feed file; None: the rows are a master's."""
     index, types = pa.array(rows), plan.block_type
     sides = sides.take(index)
     sequences, kept = sides.field(0).to_pylist(), [one.to_pylist() for one in plan.kept(sides).flatten()]
-    beside = plan.by_file_name or (plan.keeps_orders and not by_file)
-    orders = plan.orders_in(sides) if beside else block.orders(rows)
-    deletes = block.deletes() if by_file else np.zeros(len(block), np.bool_)
-    directories = directories_of(plan, block) if by_file else pa.nulls(len(block))
+    if file is not None:
+        orders = plan.orders_of(block, np.full(len(rows), file), block.offsets[rows], rows)
+    else:
+        orders = plan.orders_in(sides) if plan.keeps_orders else block.orders(rows)
+    deletes = block.deletes() if file is not None else np.zeros(len(block), np.bool_)
+    directories = directories_of(plan, block) if file is not None else pa.nulls(len(block))
     written = block.written().take(index)
     raw, contents = types.contents(block.rows.take(index)), types.contents(written)
     for at, row in enumerate(rows.tolist()):
@@ -139,7 +142,7 @@ def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> 
         if isinstance(record, Reject):
             yield record
         elif record.key == wanted.values:
-            order = beside[0] if plan.by_file_name else record.order
+            order = plan.order_of(record.order, beside[0], record.offset)
             if plan.rows.orders_beside and file.side == "master":
                 order = to_value(plan.rows.order_type, beside[1])
             place = record.offset, order, beside[0], beside[len(beside) - len(plan.side_columns) :]

@@ -13,7 +13,7 @@ from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_
 from mutator.plan.proposal.record_ids import RecordId, record_id
 from mutator.plan.proposal.tables import Inputs, Layout, SampleRows
 from mutator.rules.file_sequences import contradiction, preset_of
-from mutator.rules.order_types import recorded_fields
+from mutator.rules.order_types import POSITION, has_position, recorded_fields, type_of_fields
 
 SEQUENCES = "sequence.pattern"
 ID, ORDER, ORDER_TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
@@ -81,9 +81,10 @@ def recorded_order(known: State, inputs: Inputs, layout: Layout, op: str | None)
     fields = recorded_fields(order)
     if "fields" not in known.spec["key"]:
         fields = tuple(layout.label(_recorded(one, known, op, inputs)) for one in fields)
+    fields = (*fields, POSITION) if has_position(order["type"]) else fields
     label = fields[0] if len(fields) == 1 else list(fields)
     why = "the order in the master's manifest"
-    return [Choice(ORDER, label, why), Choice(ORDER_TYPE, order["type"], why)]
+    return [Choice(ORDER, label, why), Choice(ORDER_TYPE, type_of_fields(order["type"]) or None, why)]
 
 
 def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], feed: Sequence[Source]) -> list[Choice]:

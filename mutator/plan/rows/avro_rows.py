@@ -100,6 +100,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         spec=spec,
         order_type=rows.order_type,
         layout_of=layout_names,
+        orders_beside=run.asked.order.position,
         carries=same,
         whole=True,
         partitioning=rows.partitioning,

@@ -56,7 +56,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,
-        orders_beside=run.fields.orders_beside,
+        orders_beside=run.fields.orders_beside or run.asked.order.position,
         carries=same,
         whole=True,
         partitioning=rows.partitioning,

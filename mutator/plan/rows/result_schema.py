@@ -32,6 +32,7 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.plan.rows.snapshot_scope import scope_of
 from mutator.rules import schema_evolution as schemas
+from mutator.rules.order_types import type_of_fields
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
 Layout = TypeVar("Layout")
@@ -71,7 +72,7 @@ class ResultRows:
     def rules(self, run: SchemaRun) -> dict[str, Any]:
         """Return the arguments for ``RowRules`` that all layouts share."""
         return {
-            "order_type": self.order_type,
+            "order_type": type_of_fields(self.order_type),
             "order_fields": run.fields.orders,
             "orders_beside": run.fields.orders_beside,
             "null_lowest": run.asked.order.null == "lowest",

@@ -21,7 +21,7 @@ from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.conditions import Condition
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
-from mutator.rules.order_types import parts_of, path_of, record_fields, tuple_type
+from mutator.rules.order_types import parts_of, path_of, record_fields, tuple_type, with_position
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -224,9 +224,10 @@ def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -
     schema: pa.Schema of the result. path: of the file that gave the result its fields.
     """
     if not fields.orders:
-        return "sequence"
+        return order.type
     parts = []
-    for number, (names, wanted) in enumerate(zip(fields.orders, parts_of(order.type), strict=True)):
+    wanted_types = [one for one in parts_of(order.type) if one.type != "position"]
+    for number, (names, wanted) in enumerate(zip(fields.orders, wanted_types, strict=True)):
         data_type = _type_of(schema, names, path)
         found = column_order_type(data_type, wanted.type)
         if found is None:
@@ -239,7 +240,7 @@ def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -
                 faults=f"{wanted.type}, and field {'.'.join(names)} is {data_type}; leave it out",
             )
         parts.append(wanted._replace(type=found))
-    return tuple_type(parts)
+    return with_position(tuple_type(parts)) if order.position else tuple_type(parts)
 
 
 def _type_of(schema: Any, names: Sequence[str], path: str) -> Any:
@@ -260,7 +261,7 @@ def order_by_name(order: OrderSpec) -> dict[str, Any]:
 
 def order_spec(order: OrderSpec, fields: RunFields, order_type: str) -> dict[str, Any]:
     """Return the specification of the order values, for the manifest."""
-    if not fields.orders:
+    if order.by_file_name:
         return order_by_name(order)
     found = {**record_fields("field", [".".join(path) for path in fields.orders]), "type": order_type}
     found |= {"beside": True} if fields.orders_beside else {}

@@ -44,7 +44,7 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.known_formats import FORMATS
-from mutator.rules.order_types import path_of, recorded_fields
+from mutator.rules.order_types import has_position, path_of, recorded_fields, type_of_fields
 from mutator.rules.schema_evolution import SchemaVersion
 
 
@@ -241,8 +241,9 @@ def stored_schema_row_plan(known: State) -> RowPlan:
     file_schema = FILE_FORMATS[spec["format"]].stored(spec)
     order, ids = spec["order"], tuple(spec["key"]["fields"])
     order_type, names, beside = order.get("type", "sequence"), file_schema.schema.names, order.get("beside", False)
+    kept = beside or has_position(order_type)
     rules: dict[str, Any] = {
-        "order_type": order_type,
+        "order_type": type_of_fields(order_type),
         "order_fields": () if beside else tuple(path_of(name, names) for name in recorded_fields(order)),
         "null_lowest": order.get("null") == "lowest",
         "feed": False,
@@ -254,7 +255,7 @@ def stored_schema_row_plan(known: State) -> RowPlan:
 
         avro = stored_avro_layout(file_schema.native, ids, rules)
         return RowPlan(
-            "avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type, orders_beside=beside
+            "avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type, orders_beside=kept
         )
     schema = file_schema.schema
     columns = ColumnLayout(
@@ -266,5 +267,5 @@ def stored_schema_row_plan(known: State) -> RowPlan:
         **rules,
     )
     return RowPlan(
-        "columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type, orders_beside=beside
+        "columns", dict.fromkeys(("master", "feed", "written"), columns), None, spec, order_type, orders_beside=kept
     )

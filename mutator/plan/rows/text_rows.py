@@ -36,7 +36,7 @@ from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETES, UPSERTS
-from mutator.rules.order_types import record_fields, recorded_fields
+from mutator.rules.order_types import has_position, record_fields, recorded_fields, type_of_fields
 
 
 def _first_with_rows(sources: Iterable[Source]) -> Source | None:
@@ -215,7 +215,7 @@ def _layouts(
         delimiter=rows.text.delimiter,
         id_fields=rows.key.ids,
         order_fields=rows.order.fields,
-        order_type=rows.order.type,
+        order_type=type_of_fields(rows.order.type),
         width=feed_width,
         envelope=envelope_of(rows.ops, op),
         cut_op=op is not None and not rows.ops.keep,
@@ -287,6 +287,7 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
         partitioning=partitioning,
         scope=written.scope,
         order_type=rows.order.type,
+        orders_beside=rows.order.position,
         layout_of=layout_of,
         width_from=_width_from(rows, survey),
         standard=_standard(rows, survey),
@@ -329,17 +330,17 @@ def _warnings(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool
 def stored_text_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset of delimited text, as its manifest describes it."""
     spec = dict(known.spec)
-    order = spec["order"]
+    order, order_type = spec["order"], spec["order"].get("type", "sequence")
     layout = RowLayout(
         delimiter=_delimiter(spec["delimiter"]),
         id_fields=tuple(spec["key"]["ordinals"]),
         order_fields=recorded_fields(order),
-        order_type=order.get("type", "sequence"),
+        order_type=type_of_fields(order_type),
         width=spec["width"] if isinstance(spec["width"], int) else None,
         partition=stored_fields(spec),
     )
     layouts = dict.fromkeys(("master", "feed", "written"), layout)
-    return RowPlan("text", layouts, None, spec, layout.order_type)
+    return RowPlan("text", layouts, None, spec, order_type, orders_beside=has_position(order_type))
 
 
 def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
