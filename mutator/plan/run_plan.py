@@ -42,6 +42,7 @@ from mutator.rules.absences import absences_of
 from mutator.rules.byte_columns import Flags
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
+from mutator.rules.order_tuples import bytes_of
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.register import Register
 
@@ -234,6 +235,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
     operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
     notes = [*_notes(asked.ops, config.operation, survey), *_scope_notes(rows)]
+    if rows.orders_beside:
+        notes.append(f"order values are kept beside the rows, {bytes_of(rows.order_type)} each, before compression")
     most = highest_order(asked.order, rows.order_type)
     if at is not None and most is not None and at > most:
         why = f"it is above {setting(f'order.max={order_text(rows.order_type, most)}')}"

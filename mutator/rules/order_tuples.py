@@ -125,6 +125,21 @@ def shown_order(order_type: str, value: Any) -> str | None:
     return shown(value) if value is not None and is_tuple(order_type) else order_text(order_type, value)
 
 
+def bytes_of(order_type: str) -> str:
+    """Return how many bytes a value has, for people.
+
+    >>> bytes_of("long, position"), bytes_of("long"), bytes_of("string, long desc")
+    ('26 bytes', '8 bytes', '9 bytes and a text')
+    """
+    if not is_tuple(order_type):
+        return {"long": "8 bytes", "timestamp": "12 bytes"}.get(order_type, "a text")
+    parts = parts_of(order_type)
+    fixed = sum({"long": _LONG, "timestamp": 14, "position": 17}.get(part.type, 0) for part in parts)
+    texts = sum(part.type in ("string", "decimal") for part in parts)
+    words = [f"{fixed} bytes"] * bool(fixed) + ([] if not texts else ["a text"] if texts == 1 else [f"{texts} texts"])
+    return " and ".join(words)
+
+
 def _text(value: Any) -> str:
     if value is None or isinstance(value, int | list):
         return json.dumps(value)
