@@ -31,10 +31,8 @@ from mutator.rules.byte_columns import Flags
 from mutator.rules.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.debezium_messages import (
     ANY_OF,
-    ORDER_TYPES,
     SAY,
     TABLE_PATHS,
-    OrderPart,
     column_types,
     objects_in,
     order_parts,
@@ -42,19 +40,14 @@ from mutator.rules.debezium_messages import (
     prefix_of,
     row_schema,
     schema_of_messages,
-    table_name,
 )
-from mutator.rules.envelope import REJECTED, TRUNCATE, FirstOfFile, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, named_keys, rejected, table_name
 from mutator.rules.order_columns import flags
 
-FIELD = "__op"  # of the rows of records: what they do
 _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
 CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
 CODES |= {b"m": b"message", b"M": b"message"}
-SHOWN = 40  # bytes of an unknown op
-_REJECT = b"reject: "  # before the reason, as the op code of a row
-_BYTES = pa.large_binary()
-_NONE = pa.scalar(None, _BYTES)
 _PLACEHOLDER = "__debezium_unavailable_value"
 _IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 _PLACEHOLDERS = [
@@ -77,11 +70,6 @@ _UNSENT += "IDENTITY FULL sends all fields"
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
 _NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
 _NO_KEY += "IDENTITY to FULL"
-
-
-def rejected(reason: str) -> bytes:
-    """Return the op code of a row that is a reject."""
-    return _REJECT + reason.encode()
 
 
 def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
@@ -112,28 +100,15 @@ def _is_placeholder(column: Any) -> Flags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DebeziumRows(OpCodeField):
+class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
-    unwraps = True
-    table: str | None = None  # schema.table, as the user gives it
+    update = b"u"
+    delete = b"d"
+    truncate = b"t"
     unit: str | None = None
     decimals: str | None = None
     types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
-
-    def operation(self, value: bytes) -> Operation:
-        """Look up an op code, or the reason of a reject."""
-        if value.startswith(_REJECT):
-            return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
-        if value == _TRUNCATE:
-            return Operation(TRUNCATE)
-        return super().operation(value)
-
-    def is_own(self, name: str | None) -> bool:
-        """Return whether rows of a table are taken. Raises Unclear if nothing says so."""
-        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
-            raise other_subjects(str(self.about), name)
-        return self.table in (None, name)
 
     def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         """Return the values of a column, which rows have other values, and why."""
@@ -146,7 +121,6 @@ class DebeziumRows(OpCodeField):
 class DebeziumJson(DebeziumRows):
     """The envelope of whole messages."""
 
-    keys: tuple[str, ...] = ()
     prefix: str = ""  # of the members of a message: payload. beside a schema
     connector: str | None = None
     schema_text: bytes = b""  # of the columns
@@ -166,10 +140,7 @@ class DebeziumJson(DebeziumRows):
 
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
         """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
-        ordinal = next((key for key in keys if not isinstance(key, str)), None)
-        if ordinal is not None:
-            raise ValueError(f"has fields with names, and the ID is field {ordinal}; name it")
-        own = replace(self, keys=tuple(keys), prefix=prefix_of(schema))
+        own = replace(self, keys=named_keys(keys), prefix=prefix_of(schema))
         paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
         batch = first.batch(schema_of_messages(own.prefix, schema, ()), [*paths, "schema"] if own.prefix else paths)
         if batch is None:
@@ -235,47 +206,19 @@ class DebeziumJson(DebeziumRows):
     def unwrap(self, batch: Any, records: Any) -> Unwrapped:
         """Return a row for each message, or two for one that changes the key."""
         columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
-        names = [name for name in records.names if f"before.{name}" in columns]
-        after = {name: columns[f"after.{name}"] for name in names}
+        names = [name for name in dict.fromkeys((*records.names, *self.keys)) if f"before.{name}" in columns]
+        before, after = ({name: columns[f"{image}.{name}"] for name in names} for image in ("before", "after"))
+        orders = {
+            part.name: part.values(columns[part.path])
+            for part in order_parts(self.connector)
+            if part.path in columns and part.name in records.names
+        }
         codes = unsent(after, self._codes(columns))
         for name in set(self.of_any_table).difference(records.names):
             for row in np.flatnonzero(columns[f"after.{name}"].is_valid()).tolist():
                 if codes[row] in _UPSERTS:
                     codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
-        moved = self._moved(columns, np.array([code == b"u" for code in codes], np.bool_))
-        rows = None
-        if moved.any():  # the delete is the first of two rows
-            rows = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
-            is_first = np.append(rows[1:] == rows[:-1], False)
-            codes = [
-                _DELETE if first else codes[row] for row, first in zip(rows.tolist(), is_first.tolist(), strict=True)
-            ]
-            columns = {name: column.take(pa.array(rows)) for name, column in columns.items()}
-        delete = np.array([code == _DELETE for code in codes], np.bool_)
-        acts = pa.array(delete | np.array([code in _UPSERTS for code in codes], np.bool_))
-        found = dict[str, Any]()
-        for name in names:
-            column = columns[f"after.{name}"]
-            if delete.any():
-                column = pc.if_else(pa.array(delete), columns[f"before.{name}"], column)
-            values, bad, why = self.values(name, pc.if_else(acts, column, _NONE), records.field(name).type)
-            for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
-                codes[row] = rejected(f"field {name} {why}")
-            found[name] = values
-        for part in order_parts(self.connector):
-            if part.path in columns and part.name in records.names:
-                found[part.name] = _part(columns[part.path], part)
-        found[FIELD] = pa.array(codes, _BYTES)
-        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows)
-
-    def _moved(self, columns: Mapping[str, Any], updates: Flags) -> Flags:
-        """Return which updates have another key in the image before."""
-        moved, has_key = np.zeros(len(updates), np.bool_), updates.copy()
-        for key in self.keys:
-            before, after = columns[f"before.{key}"], columns[f"after.{key}"]
-            has_key &= flags(before.is_valid()) & flags(after.is_valid())
-            moved |= flags(pc.fill_null(pc.not_equal(before, after), False))
-        return moved & has_key
+        return self.changes(codes, (before, after), orders, records)
 
     def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
         """Return what each message says. Raises Unclear if it has rows of several tables."""
@@ -292,17 +235,19 @@ class DebeziumJson(DebeziumRows):
                 elif ddl is not None or database is not None:
                     code = b"schema change"
                 elif anything[row]:
-                    code = _REJECT + b"has no op, so it is no message of Debezium"
+                    code = rejected("has no op, so it is no message of Debezium")
             elif code is None:
-                code = _REJECT + b"has the op '%b', which is none of c, r, u, d, t and m" % op[:SHOWN]
+                code = rejected(
+                    f"has the op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m"
+                )
             elif code == b"message":
                 pass
             elif (name := table_name(*names)) is None and self.about is not None:
-                code = _REJECT + b"has no table in source"
+                code = rejected("has no table in source")
             elif not self.is_own(name):
                 code = b"other table"
             elif code == _DELETE and without_key[row]:
-                code = _REJECT + _NO_KEY.encode()
+                code = rejected(_NO_KEY)
             elif schemas is not None and code != _TRUNCATE:
                 code = self._other_schema(schemas[row] or b"") or code
             found.append(code)
@@ -329,11 +274,4 @@ class DebeziumJson(DebeziumRows):
         other, own = (json.loads(one or b"{}") for one in (row_schema(text), self.schema_text))
         name = next((name for name in {**own, **other} if own.get(name) != other.get(name)), "")
         cure = "put messages of each schema into files of their own"
-        return _REJECT + f"has another schema than the first rows of the file, for field {name}; {cure}".encode()
-
-
-def _part(column: Any, part: OrderPart) -> Any:
-    if not part.pattern:
-        return column
-    found = pc.struct_field(pc.extract_regex(column, part.pattern), "part")
-    return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, _NONE).cast(_BYTES)
+        return rejected(f"has another schema than the first rows of the file, for field {name}; {cure}")

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.connect_types import type_of
-from mutator.rules.debezium import CODES, FIELD, SHOWN, DebeziumRows, rejected, unsent
-from mutator.rules.debezium_messages import fields_of_schema, payload_of, prefix_of, table_name
+from mutator.rules.debezium import CODES, DebeziumRows, unsent
+from mutator.rules.debezium_messages import fields_of_schema, payload_of, prefix_of
 from mutator.rules.envelope import FirstOfFile, Unwrapped
 from mutator.rules.json_paths import NULLS
+from mutator.rules.messages import FIELD, SHOWN, rejected, table_name
 
 _DELETED = "__deleted"
 _OF_TABLE = ("__schema", "__db", "__table")

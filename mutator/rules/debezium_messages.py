@@ -5,22 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from mutator.rules.connect_types import ConnectType, type_of
 from mutator.rules.json_paths import NULLS, OTHERS
-
-
-class OrderPart(NamedTuple):
-    """A field that orders mutations, of the rows of records."""
-
-    name: str  # the path of the member that it is made of, or of a part of it
-    type: str  # long or string
-    path: str
-    pattern: str = ""  # of the part
-
+from mutator.rules.messages import OrderPart
 
 _TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
 _MYSQL = (
@@ -50,7 +41,6 @@ ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
     ),
 }
 _ANY_PART = tuple({part.name: part for parts in ORDERS.values() for part in parts}.values())
-ORDER_TYPES = {"long": pa.int64(), "string": pa.string()}
 
 SAY = ("op", "status", "ts_ms", "ddl", "databaseName")
 TABLE_PATHS = ("source.schema", "source.db", "source.table")
@@ -113,14 +103,6 @@ def schema_of_messages(prefix: str, schema: Any, columns: Iterable[Any]) -> Any:
     if not prefix:
         return pa.schema(list(members.values()), metadata={NULLS: b""})
     return pa.schema([("schema", text), ("payload", pa.struct(list(members.values())))], metadata={NULLS: b""})
-
-
-def table_name(schema: bytes | None, database: bytes | None, table: bytes | None) -> str | None:
-    """Return the name of a table, as ``feed.table`` has it."""
-    around = schema or database
-    if table is None:
-        return None
-    return (table if around is None else around + b"." + table).decode("utf-8", "replace")
 
 
 def fields_of_schema(text: bytes) -> list[Any]:

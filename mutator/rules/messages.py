@@ -1,0 +1,150 @@
+"""What the envelopes of messages share: rejects, tables, the fields that order, and the rows that images become.
+
+An image is a record before or after a change. A change is one row, or two where the images have other keys: a delete of
+the old key, and an upsert of the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.envelope import REJECTED, TRUNCATE, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.order_columns import flags
+
+FIELD = "__op"  # of the rows of records: what they do
+SHOWN = 40  # bytes of an unknown op
+_REJECT = b"reject: "  # before the reason, as the op code of a row
+_BYTES = pa.large_binary()
+_NONE = pa.scalar(None, _BYTES)
+
+ORDER_TYPES = {"long": pa.int64(), "string": pa.string()}
+
+
+class OrderPart(NamedTuple):
+    """A field that orders mutations, of the rows of records."""
+
+    name: str  # the path of the member that it is made of, or of a part of it
+    type: str  # long or string
+    path: str
+    pattern: str = ""  # of the part
+
+    def values(self, column: Any) -> Any:
+        """Return the values of the field. column: of the member."""
+        if not self.pattern:
+            return column
+        found = pc.struct_field(pc.extract_regex(column, self.pattern), "part")
+        return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, _NONE).cast(_BYTES)
+
+
+def rejected(reason: str) -> bytes:
+    """Return the op code of a row that is a reject."""
+    return _REJECT + reason.encode()
+
+
+def is_rejected(code: bytes | None) -> bool:
+    """Return whether an op code is that of a reject."""
+    return code is not None and code.startswith(_REJECT)
+
+
+def table_name(schema: bytes | None, database: bytes | None, table: bytes | None) -> str | None:
+    """Return the name of a table, as ``feed.table`` has it."""
+    around = schema or database
+    if table is None:
+        return None
+    return (table if around is None else around + b"." + table).decode("utf-8", "replace")
+
+
+def named_keys(keys: Sequence[Any]) -> tuple[str, ...]:
+    """Return the fields of the ID. Raises ValueError if one is an ordinal."""
+    ordinal = next((key for key in keys if not isinstance(key, str)), None)
+    if ordinal is not None:
+        raise ValueError(f"has fields with names, and the ID is field {ordinal}; name it")
+    return tuple(keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageRows(OpCodeField):
+    """What all dialects of messages share."""
+
+    unwraps = True
+    update: ClassVar[bytes] = b"update"  # op codes
+    delete: ClassVar[bytes] = b"delete"
+    truncate: ClassVar[bytes] = b"truncate"
+    table: str | None = None  # schema.table, as the user gives it
+    keys: tuple[str, ...] = ()
+
+    def operation(self, value: bytes) -> Operation:
+        """Look up an op code, or the reason of a reject."""
+        if is_rejected(value):
+            return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
+        if value == self.truncate:
+            return Operation(TRUNCATE)
+        return super().operation(value)
+
+    def is_own(self, name: str | None) -> bool:
+        """Return whether rows of a table are taken. Raises Unclear if nothing says so."""
+        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
+            raise other_subjects(str(self.about), name)
+        return self.table in (None, name)
+
+    def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+        """Return the values of a column, which rows have other values, and why."""
+        return column, np.zeros(len(column), np.bool_), ""
+
+    def changes(
+        self,
+        codes: Sequence[bytes | None],
+        images: tuple[Mapping[str, Any], Mapping[str, Any]],
+        orders: Mapping[str, Any],
+        records: Any,
+        rows: Ints | None = None,
+    ) -> Unwrapped:
+        """Return a row for each change, or two for one that changes the key.
+
+        images: the columns before and after, of the same names and of the key. orders: columns. records: as for
+        ``unwrap``. rows: the number of the row of the file that each change is in; None: each is of its own.
+        """
+        codes, (before, after) = [*codes], images
+        moved = self._moved(before, after, np.array([code == self.update for code in codes], np.bool_))
+        if moved.any():  # the delete is the first of two rows
+            index = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
+            is_first = np.append(index[1:] == index[:-1], False)
+            codes = [
+                self.delete if first else codes[row]
+                for row, first in zip(index.tolist(), is_first.tolist(), strict=True)
+            ]
+            before, after, orders = (
+                {name: column.take(pa.array(index)) for name, column in columns.items()}
+                for columns in (before, after, orders)
+            )
+            rows = index if rows is None else rows[index]
+        delete = np.array([code == self.delete for code in codes], np.bool_)
+        acts = pa.array(delete | np.array([code in (self.upsert_codes or ()) for code in codes], np.bool_))
+        found = dict[str, Any]()
+        for name, column in after.items():
+            if records.get_field_index(name) < 0:
+                continue
+            if delete.any():
+                column = pc.if_else(pa.array(delete), before[name], column)
+            values, bad, why = self.values(name, pc.if_else(acts, column, _NONE), records.field(name).type)
+            for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
+                codes[row] = rejected(f"field {name} {why}")
+            found[name] = values
+        found |= orders
+        found[FIELD] = pa.array(codes, _BYTES)
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows)
+
+    def _moved(self, before: Mapping[str, Any], after: Mapping[str, Any], updates: Flags) -> Flags:
+        """Return which updates have another key in the image before."""
+        moved, has_key = np.zeros(len(updates), np.bool_), updates.copy()
+        for key in self.keys:
+            has_key &= flags(before[key].is_valid()) & flags(after[key].is_valid())
+            moved |= flags(pc.fill_null(pc.not_equal(before[key], after[key]), False))
+        return moved & has_key
