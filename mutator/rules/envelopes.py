@@ -52,6 +52,12 @@ def _debezium_flat(**members: Any) -> Envelope:
     return DebeziumFlat(**members)
 
 
+def _maxwell_json(**members: Any) -> Envelope:
+    from mutator.rules.maxwell import MaxwellJson
+
+    return MaxwellJson(**members)
+
+
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
@@ -60,6 +66,11 @@ _OF_DEBEZIUM = {
     "upsert.op.code": "c,r,u",
     "ignore.op.code": "heartbeat,message,other table,schema change,tombstone,transaction",
     "op.code.keep": "false",
+}
+_OF_MAXWELL = _OF_DEBEZIUM | {
+    "deleted.op.code": "delete",
+    "upsert.op.code": "bootstrap-insert,insert,update",
+    "ignore.op.code": "bootstrap-complete,bootstrap-start,other table,schema change,tombstone",
 }
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
@@ -77,6 +88,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     ),
     "debezium-flat": EnvelopeKind(
         _debezium_flat, _DIALECT, _OF_DEBEZIUM, "__op and __deleted say what a row does", _SAID_OF_DEBEZIUM
+    ),
+    "maxwell-json": EnvelopeKind(
+        _maxwell_json, _DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
     ),
 }
 

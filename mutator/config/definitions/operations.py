@@ -109,8 +109,8 @@ class OpSpec:
         "feed.dialect",
         one_of(*chosen_by("feed.dialect")),
         None,
-        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`, or "
-        "`debezium-flat` for flattened rows. It says what each row does, so that `op` and its codes are not set",
+        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`, `debezium-flat` for "
+        "its flattened rows, or `maxwell-json`. It says what each row does, so that `op` and its codes are not set",
         unset="rows are records",
     )
     table: str | None = defined(

@@ -1,0 +1,134 @@
+"""Messages with the images of a record in members of their own: what Maxwell, Canal and GoldenGate share.
+
+A file may have messages of several tables and messages that are no rows, with members of their own, so only the members
+that say something are read. The fields are those of the images of one table.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from mutator.rules.envelope import FirstOfFile
+from mutator.rules.json_paths import NULLS, OTHERS
+from mutator.rules.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, OrderPart, is_rejected, named_keys, rejected
+
+Columns = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageMessages(MessageRows):
+    """The envelope of these messages."""
+
+    title: ClassVar[str]  # of the program that writes them
+    codes: ClassVar[Mapping[bytes, bytes]]  # value of the member that says what a message is -> op code
+    kind: ClassVar[str]  # that member
+    images: ClassVar[tuple[str, ...]]  # the members with images
+    says: ClassVar[tuple[str, ...]]  # the other members that are read
+    unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
+    orders: tuple[OrderPart, ...] = ()
+    fields_of_table: Any = None  # pa.Schema
+
+    @abstractmethod
+    def table_of(self, columns: Columns) -> Sequence[str | None]:
+        """Return the table of each message."""
+
+    @abstractmethod
+    def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
+        """Return the fields that order messages such as the first ones of a file; none if nothing does."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields of rows of records that order them, and are no fields of the records."""
+        return tuple(part.name for part in self.orders)
+
+    @property
+    def order(self) -> tuple[tuple[str, str], ...]:
+        """The fields that order messages."""
+        return tuple((part.name, part.type) for part in self.orders)
+
+    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> Self:
+        """Return the envelope of a file: with its table, its fields, and what orders it."""
+        own = replace(self, keys=named_keys(keys))
+        names = [self.kind, *self.says, *self.images]
+        batch = first.batch(self.file_schema(schema, ()), names)
+        if batch is None:
+            return replace(own, about=self.table)
+        columns = dict(zip(names, batch.columns, strict=True))
+        acts = {self.delete, *(self.upsert_codes or ())}
+        tables = [
+            table if self.codes.get(kind) in acts else None
+            for kind, table in zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True)
+        ]
+        about = self.table or next((table for table in tables if table is not None), None)
+        mine = pa.array([table is not None and table == about for table in tables], pa.bool_())
+        columns = {name: column.filter(mine) for name, column in columns.items()}
+        orders, fields = self.orders_of(columns), self.fields_in(columns, first)
+        return replace(own, about=about, orders=orders, fields_of_table=fields)
+
+    def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
+        """Return the pa.Schema of the fields of a table in its messages."""
+        texts = [text for name in self.images for text in columns[name].to_pylist() if (text or b"").startswith(b"{")]
+        return first.members(texts) if texts else pa.schema([])
+
+    def record_schema(self, schema: Any) -> Any:
+        """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
+        if len(schema) and schema.get_field_index(self.kind) < 0:
+            raise ValueError(f"has no messages of {self.title} (it has {', '.join(schema.names)})")
+        fields = list(self.fields_of_table or ())
+        clash = next((one.name for one in fields if one.name in (FIELD, *self.beside)), None)
+        if clash is not None:
+            raise ValueError(f"has a column {clash}, which is the name of another field here")
+        return pa.schema([*fields, (FIELD, pa.string()), *((one.name, ORDER_TYPES[one.type]) for one in self.orders)])
+
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the schema to read a file with: that of all messages."""
+        members = {one.name: one for one in schema}
+        members |= {name: pa.field(name, pa.string()) for name in (self.kind, *self.says, *self.images)}
+        return pa.schema([*members.values()], metadata={NULLS: b"", OTHERS: b""})
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the members that say what a message is, and the images."""
+        return [self.kind, *self.says, *self.images]
+
+    def said(self, columns: Columns) -> list[bytes | None]:
+        """Return what each message says. Raises Unclear if it has rows of several tables."""
+        found: list[bytes | None] = []
+        for kind, table in zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True):
+            code = self.codes.get(kind)
+            if kind is None:
+                is_null = table is None
+                code = b"tombstone" if is_null else rejected(f"has no {self.kind}, so it is no message of {self.title}")
+            elif code is None:
+                shown = kind[:SHOWN].decode(errors="replace")
+                code = rejected(f"has the {self.kind} '{shown}', which {self.title} does not write")
+            elif code in self.ignore_codes:
+                pass
+            elif table is None and self.about is not None:
+                code = rejected("has no table")
+            elif not self.is_own(table):
+                code = b"other table"
+            found.append(code)
+        return found
+
+    def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
+        """Return the columns of the fields that order, as far as the run reads them."""
+        parts = [part for part in self.orders if part.name in records.names]
+        return {part.name: part.values(columns[part.path]) for part in parts}
+
+    def ordered(self, codes: Sequence[bytes | None], orders: Columns, cure: str) -> list[bytes | None]:
+        """Return op codes; of rows without the first of the fields that order, the reason of a reject."""
+        parts = [part for part in self.orders if part.name in orders]
+        if not parts:
+            return [*codes]
+        missing = orders[parts[0].name].is_null().to_pylist()
+        others = {None, *self.ignore_codes, *self.unordered}
+        reason = rejected(f"has no {parts[0].path} that can be read, which orders messages; {cure}")
+        return [
+            reason if lacks and code not in others and not is_rejected(code) else code
+            for code, lacks in zip(codes, missing, strict=True)
+        ]

@@ -1,0 +1,260 @@
+"""One story of a table, told by each dialect of messages: the rows and the counts are the same.
+
+And what only one of them can say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import mutator
+from mutator.errors import ConfigError, DataError
+from mutator.formats.files import json_lines
+from mutator.table.table import Table
+from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
+
+Row = Mapping[str, Any]
+TYPES = pa.schema([("id", pa.int64()), ("n", pa.string()), ("qty", pa.int64())])
+
+
+class Change(NamedTuple):
+    """A change of one row."""
+
+    after: Row | None  # None: it is deleted
+    before: Row | None  # None: it is inserted
+    at: tuple[int, int]  # transaction, and place in it
+    last: bool = True  # of the transaction
+
+
+def row(key: int, n: str | None, qty: int | None = 1) -> Row:
+    return {"id": key, "n": n, "qty": qty}
+
+
+STORY = [
+    Change(row(1, "a"), None, (1, 0), last=False),
+    Change(row(2, "b"), None, (1, 1)),
+    Change(row(3, "c"), None, (2, 0)),
+    Change(row(1, "a2"), row(1, "a"), (3, 0), last=False),  # twice in one transaction
+    Change(row(1, "a3"), row(1, "a2"), (3, 1)),
+    Change(row(20, "b"), row(2, "b"), (4, 0)),  # changes the key
+    Change(None, row(3, "c"), (5, 0)),
+    Change(row(3, "again", None), None, (6, 0)),
+    Change(row(4, None), None, (7, 0)),
+    Change(row(5, ""), None, (8, 0)),
+    Change(row(6, "gone"), None, (9, 0)),
+    Change(None, row(6, "gone"), (10, 0)),
+]
+END = [row(1, "a3"), row(3, "again", None), row(4, None), row(5, ""), row(20, "b")]
+FILES = {"f_1.json": STORY[6:], "f_2.json": STORY[:7], "f_3.json": STORY[3:5]}  # out of order, and some twice
+
+
+def debezium(change: Change, table: str = "d.t") -> Any:
+    database, name = table.split(".")
+    op = "d" if change.after is None else "c" if change.before is None else "u"
+    place = {"file": "bin.000007", "pos": change.at[0] * 100 + change.at[1], "row": 0}
+    source = {"connector": "mysql", "db": database, "table": name, **place}
+    return {"op": op, "before": change.before, "after": change.after, "source": source, "ts_ms": 1, "transaction": None}
+
+
+def changed(change: Change) -> dict[str, Any] | None:
+    if change.after is None or change.before is None:
+        return None
+    return {name: value for name, value in change.before.items() if value != change.after[name]}
+
+
+def maxwell(change: Change, table: str = "d.t") -> Any:
+    """With the position in the binary log, and without NULL members (output_nulls=false)."""
+    found = maxwell_by_transaction(change, table)
+    found["data"] = {name: value for name, value in found["data"].items() if value is not None}
+    return {**found, "position": f"bin.000007:{change.at[0] * 100 + change.at[1]}"}
+
+
+def maxwell_by_transaction(change: Change, table: str = "d.t") -> Any:
+    database, name = table.split(".")
+    kind = "delete" if change.after is None else "insert" if change.before is None else "update"
+    found = {"database": database, "table": name, "type": kind, "ts": 1, "xid": change.at[0]}
+    found |= {"commit": True} if change.last else {"xoffset": change.at[1]}
+    old = changed(change)
+    return {**found, "data": dict(change.after or change.before or {}), **({} if old is None else {"old": old})}
+
+
+class Told(NamedTuple):
+    """A dialect."""
+
+    name: str
+    message: Callable[..., Any]
+    order: tuple[str, ...]
+
+
+DIALECTS = {
+    "debezium": Told("debezium-json", debezium, ("source.file", "source.pos", "source.row")),
+    "maxwell": Told("maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset")),
+    "maxwell by transaction": Told("maxwell-json", maxwell_by_transaction, ("message.xid", "message.xoffset")),
+}
+
+
+def lines(*messages: Any) -> bytes:
+    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
+
+
+def work_of(path: Path, dialect: str, engine: str = "blocks", **more: str) -> Work:
+    more = {name.replace("_", "."): value for name, value in more.items()}
+    settings = {"key": "id", "feed.dialect": DIALECTS[dialect].name, "reject.policy": "quarantine", **more}
+    work = Work(path, engine, {**settings, "output.format": "parquet"})
+    work.put("master/m", TYPES.empty_table(), "parquet")
+    return work
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_story(tmp_path: Path, dialect: str, engine: str) -> None:
+    told = DIALECTS[dialect]
+    work = work_of(tmp_path, dialect, engine)
+    for name, changes in FILES.items():
+        work.put(f"feed/{name}", lines(*map(told.message, changes)))
+    report = work.run()
+
+    assert sorted(work.rows(), key=lambda one: one["id"]) == END
+    assert work.manifest.spec["order"]["fields"] == [*told.order]
+    counts = {name.removeprefix("feed "): count for name, count in report.counts.items() if name.startswith("feed ")}
+    assert {name: count for name, count in counts.items() if count} == {
+        "rows": 15,
+        "halves": 1,
+        "inserted": 5,
+        "delete of unknown": 2,
+        "superseded": 9,
+    }
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_first_run_has_the_types_of_the_messages(tmp_path: Path, dialect: str) -> None:
+    work = work_of(tmp_path, dialect, allow_empty_master="true")
+    (tmp_path / "master" / "m.parquet").unlink()
+    work.put("feed/f_1.json", lines(*map(DIALECTS[dialect].message, STORY)))
+    work.run()
+    assert {one.name: one.type for one in work.table().schema} == {one.name: one.type for one in TYPES}
+    assert sorted(work.rows(), key=lambda one: one["id"]) == END
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
+    told = DIALECTS[dialect]
+    settings = {"key": "id", "feed.dialect": told.name, "order_by": list(told.order), "null.order": "lowest"}
+    table = Table.create(str(tmp_path / "table"), {**settings, **NO_LIMITS})
+    work = Work(tmp_path)
+    for name in ("f_2.json", "f_1.json", "f_3.json"):
+        table.apply(str(work.put(name, lines(*map(told.message, FILES[name])))))
+    assert sorted(table.scan().to_arrow().select(TYPES.names).to_pylist(), key=lambda one: one["id"]) == END
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_two_tables(tmp_path: Path, dialect: str) -> None:
+    work, message = work_of(tmp_path, dialect), DIALECTS[dialect].message
+    work.put("feed/f_1.json", lines(message(STORY[0]), message(STORY[1], "d.u")))
+    cure = r"set feed\.table to that of the master"
+    with pytest.raises(DataError, match=rf"f_1\.json: has rows of d\.u, and others are of d\.t; {cure}"):
+        work.run()
+    work.settings["feed.table"] = "d.u"
+    report = work.run()
+    assert (work.rows(), report.counts["feed rows"]) == ([STORY[1].after], 1)
+    assert "messages that are no rows: 1 other table" in report.notes
+
+
+CREATED = {"type": "table-create", "database": "d", "table": "u", "def": {"columns": []}, "ts": 1, "sql": "create"}
+ALTERED = {**CREATED, "type": "table-alter", "old": {"table": "u", "charset": "utf8"}, "position": "bin.1:1"}
+_BOOT = {"database": "d", "table": "t", "ts": 1}
+NO_ROWS = [  # first messages of a feed, and how they are counted
+    (
+        "maxwell",
+        [CREATED, ALTERED, None, *({**_BOOT, "type": f"bootstrap-{one}", "data": {}} for one in ("start", "complete"))],
+        "2 schema change, 1 bootstrap-complete, 1 bootstrap-start, 1 tombstone",
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("dialect", "messages", "note"), NO_ROWS)
+def test_messages_that_are_no_rows(
+    tmp_path: Path, dialect: str, messages: Sequence[Any], note: str, engine: str
+) -> None:
+    work = work_of(tmp_path, dialect, engine)
+    work.put("feed/f_1.json", lines(*messages, DIALECTS[dialect].message(STORY[0])))
+    report = work.run()
+    assert (work.rows(), report.counts["feed rows"], report.rejects) == ([STORY[0].after], 1, {})
+    assert f"messages that are no rows: {note}" in report.notes
+
+
+def without(message: Mapping[str, Any], *names: str) -> Any:
+    return {name: value for name, value in message.items() if name not in names}
+
+
+FIRST = [Change(row(number, "x"), None, (1, number)) for number in range(100, 130)]
+_MAXWELL = maxwell(STORY[1])
+BAD = {
+    "maxwell": [
+        ({**_MAXWELL, "type": "x"}, "has the type 'x', which Maxwell does not write"),
+        (without(_MAXWELL, "type"), "has no type, so it is no message of Maxwell"),
+        (without(_MAXWELL, "table"), "has no table"),
+        (without(_MAXWELL, "data"), "has no field of the ID in 'data'"),
+        ({**_MAXWELL, "data": {"n": "b"}}, "has no field of the ID in 'data'"),
+        ({**_MAXWELL, "data": [1]}, "has no JSON object in 'data'"),
+        ({**_MAXWELL, "data": {**STORY[1].after, "new": 1}}, "has the member 'data.new', which none of the first"),
+        ({**_MAXWELL, "data": row(2, "b", "x")}, "field qty is not of type int64"),
+        (without(_MAXWELL, "position"), "has no position that can be read, which orders messages; set output_binlog_"),
+        ({**_MAXWELL, "position": "gtid"}, "has no position that can be read"),
+        (lines(_MAXWELL)[:-9], "is not JSON"),
+        (b'{"type":"insert","data":{"id":1,"id":2}}', "has the member 'data.id' twice"),
+        (b'{"type":"insert","data":{"id":1,"n":"\xff"}}', "is not UTF-8"),
+    ],
+    "maxwell by transaction": [
+        (
+            without(maxwell_by_transaction(STORY[0]), "xoffset"),
+            "has neither xoffset nor commit, which order a transaction; set output_xoffset",
+        ),
+        (without(maxwell_by_transaction(STORY[0]), "xid"), "has no xid that can be read"),
+    ],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dialect", BAD)
+def test_a_bad_message_is_a_reject(tmp_path: Path, dialect: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "_SAMPLE", 2000)  # bytes, which are the first rows
+    monkeypatch.setattr("mutator.plan.inspect.envelopes._ROWS", 20)
+    work, message = work_of(tmp_path, dialect, engine, split_bytes="3000"), DIALECTS[dialect].message
+    work.put("feed/f.json", lines(*map(message, FIRST), *(one for one, _ in BAD[dialect]), message(STORY[2])))
+    report = work.run()
+    reasons = [one["reason"] for one in mutator.Rejects(path=report.rejected_file).to_pylist()]
+    assert [one[: len(why)] for one, (_, why) in zip(reasons, BAD[dialect], strict=True)] == [
+        why for _, why in BAD[dialect]
+    ]
+    assert (report.counts["feed rejected"], len(work.rows())) == (len(BAD[dialect]), 31)
+
+
+def test_messages_of_maxwell_that_nothing_orders(tmp_path: Path) -> None:
+    """Without offsets, the rows of a transaction tie. Rows of a bootstrap are older than every other."""
+    work = work_of(tmp_path, "maxwell")
+    found = [without(maxwell_by_transaction(one), "xoffset") for one in STORY]
+    work.put("feed/f_1.json", lines(*found))
+    with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
+        work.run()
+    assert work.run({"sequence.pattern": "last"}).counts["feed inserted"] == 5
+
+    boot = {**without(maxwell(STORY[0]), "position", "xid", "xoffset"), "type": "bootstrap-insert"}
+    work.put("feed/f_1.json", lines(*map(maxwell, STORY), boot))
+    assert work.run().counts["feed rejected"] == 0
+    assert sorted(work.rows(), key=lambda one: one["id"]) == END
+
+
+def test_a_file_of_another_form(tmp_path: Path) -> None:
+    work = work_of(tmp_path, "maxwell")
+    work.put("feed/f_1.json", lines(row(1, "a")))
+    with pytest.raises(DataError, match=r"has no messages of Maxwell \(it has id, n, qty\); deliver the feed in"):
+        work.run()
