@@ -38,7 +38,7 @@ class SplitReceipt(NamedTuple):
     no_mutations: int = 0  # ignored rows, by their op codes
     truncates: int = 0
     floor: Any = None  # highest order value of a truncate
-    halves: int = 0  # mutations that are the second of a row
+    halves: int = 0  # mutations of a row beyond its first
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())

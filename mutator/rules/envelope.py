@@ -6,7 +6,7 @@ An envelope comes between a file format and the layouts of rows. Whoever wants t
     record_schema  the schema of a file -> that of the rows of records in it
     file_schema    both schemas -> the schema to read the file with
     file_fields    fields of such rows -> the fields of the file that they are made of
-    unwrap         a batch of a file -> rows of records: none, one or two for each row of the file
+    unwrap         a batch of a file -> rows of records: none, one or several for each row of the file
     operation      the value of one field of such a row -> what the row does
 
 All but the last are for envelopes whose rows are not rows of records yet (``unwraps``). They are called where a file is

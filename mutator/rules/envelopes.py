@@ -58,6 +58,12 @@ def _maxwell_json(**members: Any) -> Envelope:
     return MaxwellJson(**members)
 
 
+def _canal_json(**members: Any) -> Envelope:
+    from mutator.rules.canal import CanalJson
+
+    return CanalJson(**members)
+
+
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
@@ -71,6 +77,11 @@ _OF_MAXWELL = _OF_DEBEZIUM | {
     "deleted.op.code": "delete",
     "upsert.op.code": "bootstrap-insert,insert,update",
     "ignore.op.code": "bootstrap-complete,bootstrap-start,other table,schema change,tombstone",
+}
+_OF_CANAL = _OF_DEBEZIUM | {
+    "deleted.op.code": "delete",
+    "upsert.op.code": "init,insert,update",
+    "ignore.op.code": "heartbeat,other table,schema change,tombstone,transaction",
 }
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
@@ -91,6 +102,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     ),
     "maxwell-json": EnvelopeKind(
         _maxwell_json, _DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
+    ),
+    "canal-json": EnvelopeKind(
+        _canal_json, _DIALECT, _OF_CANAL, "the type of a message says what it does", {"table": "table"}, ("json",)
     ),
 }
 

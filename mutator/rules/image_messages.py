@@ -7,17 +7,51 @@ that say something are read. The fields are those of the images of one table.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
 from mutator.rules.envelope import FirstOfFile
 from mutator.rules.json_paths import NULLS, OTHERS
 from mutator.rules.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, OrderPart, is_rejected, named_keys, rejected
+from mutator.rules.order_columns import flags
 
 Columns = Mapping[str, Any]
+Members = Mapping[str, bytes | None]  # of an object, the texts of their values
+_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_TEXT = msgspec.json.Decoder(str)
+
+
+def objects_in_list(text: bytes | None) -> list[Members] | None:
+    """Return the objects in a JSON array; None if it is no array of objects.
+
+    >>> objects_in_list(b'[{"a":"x","b":null},{"a":1.50}]'), objects_in_list(b'[1]')
+    ([{'a': b'x', 'b': None}, {'a': b'1.50'}], None)
+    """
+    try:
+        return [{name: _text(bytes(value)) for name, value in one.items()} for one in _LIST.decode(text or b"")]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _text(value: bytes) -> bytes | None:
+    if value == b"null":
+        return None
+    return _TEXT.decode(value).encode() if value.startswith(b'"') else value
+
+
+def columns_of(objects: Sequence[Members], names: Iterable[str]) -> dict[str, Any]:
+    """Return the members of objects as columns of text."""
+    return {name: pa.array([one.get(name) for one in objects], pa.large_binary()) for name in names}
+
+
+def unknown_member(image: str, name: str) -> str:
+    """Return the reason of a row with a member that is no field."""
+    return f"has the member '{image}.{name}', which none of the first rows has; name it in output.schema"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,4 +165,18 @@ class ImageMessages(MessageRows):
         return [
             reason if lacks and code not in others and not is_rejected(code) else code
             for code, lacks in zip(codes, missing, strict=True)
+        ]
+
+    def keyed(self, codes: Sequence[bytes | None], before: Columns, after: Columns, shown: str) -> list[bytes | None]:
+        """Return op codes; of changes without any field of the ID in their image, the reason of a reject."""
+        lacking = []
+        for image in (before, after):
+            lacks = np.ones(len(codes), np.bool_)
+            for key in self.keys:
+                lacks &= flags(image[key].is_null())
+            lacking.append(lacks.tolist())
+        upserts, reason = self.upsert_codes or (), rejected(f"has no field of the ID in '{shown}'")
+        return [
+            reason if (code == self.delete and old) or (code in upserts and new) else code
+            for code, old, new in zip(codes, *lacking, strict=True)
         ]

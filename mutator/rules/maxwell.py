@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from mutator.rules.envelope import Unwrapped
 from mutator.rules.image_messages import Columns, ImageMessages
 from mutator.rules.json_paths import OTHERS
-from mutator.rules.messages import OrderPart, is_rejected, rejected, table_name
+from mutator.rules.messages import OrderPart, rejected, table_name
 from mutator.rules.order_columns import flags
 
 _BOOTSTRAP, _NO_ROWS = b"bootstrap-insert", (b"bootstrap-start", b"bootstrap-complete")
@@ -44,6 +44,7 @@ _POSITION = (
     OrderPart("message.position.offset", "long", "position", r"[0-9]:(?P<part>[0-9]+)$"),
     _OFFSET,
 )
+_TIES = "has neither xoffset nor commit, which order a transaction; set output_xoffset"
 _TRANSACTION = (OrderPart("message.xid", "long", "xid"), _OFFSET)
 
 
@@ -103,21 +104,12 @@ class MaxwellJson(ImageMessages):
         before = {name: pc.coalesce(columns[f"old.{name}"], column) for name, column in after.items()}
         orders = self.order_columns(columns, records)
         codes = self.ordered(self.said(columns), orders, "set output_binlog_position, or output_commit_info")
-        lacks_key = np.ones(len(batch), np.bool_)
-        for key in self.keys:
-            lacks_key &= flags(after[key].is_null())
+        codes = self.keyed(codes, before, after, "data")
         if "message.xid" in orders:
-            ties = flags(columns["xoffset"].is_null())
-        else:
-            ties = np.zeros(len(batch), np.bool_)
-        for row in np.flatnonzero(lacks_key | ties).tolist():
-            code = codes[row]
-            if is_rejected(code) or code in self.ignore_codes:
-                continue
-            if lacks_key[row]:
-                codes[row] = rejected("has no field of the ID in 'data'")
-            elif code != _BOOTSTRAP:
-                codes[row] = rejected("has neither xoffset nor commit, which order a transaction; set output_xoffset")
+            for row in np.flatnonzero(flags(columns["xoffset"].is_null())).tolist():
+                code = codes[row]
+                if (code in (self.upsert_codes or ()) and code != _BOOTSTRAP) or code == self.delete:
+                    codes[row] = rejected(_TIES)
         return self.changes(codes, (before, after), orders, records)
 
 

@@ -142,7 +142,7 @@ def check_sums(counts: Mapping[str, int]) -> list[str]:
 
     Keys of ``counts``: "feed rows", "master rows", "output rows", "tombstones in" and "tombstones out" as counted where
     they were read and written; "feed <outcome>", "master <outcome>", "revived", "covered" (by
-    the floor) and "expired" as decided key by key; "feed halves": mutations that are the second of a row.
+    the floor) and "expired" as decided key by key; "feed halves": mutations of a row beyond its first.
 
     >>> check_sums({"feed rows": 2, "feed inserted": 1, "output rows": 1})
     ['feed rows 2 is not feed inserted 1 = 1']

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +87,32 @@ def maxwell_by_transaction(change: Change, table: str = "d.t") -> Any:
     return {**found, "data": dict(change.after or change.before or {}), **({} if old is None else {"old": old})}
 
 
+def canal(change: Change, table: str = "d.t") -> Any:
+    return canal_of([change], table)
+
+
+def canal_of(changes: Sequence[Change], table: str = "d.t") -> Any:
+    """All changes of a transaction have one id, as those of a batch; all values are text."""
+    database, name = table.split(".")
+    first = changes[0]
+    kind = "DELETE" if first.after is None else "INSERT" if first.before is None else "UPDATE"
+    types = {"id": "bigint(20)", "n": "varchar(255)", "qty": "BIGINT"}
+    found = {"id": first.at[0], "database": database, "table": name, "pkNames": ["id"], "isDdl": False, "type": kind}
+    return {
+        **found,
+        "es": 2,
+        "ts": 1,
+        "sql": "",
+        "mysqlType": types,
+        "data": [texts(one.after or one.before or {}) for one in changes],
+        "old": [texts(changed(one) or {}) for one in changes] if kind == "UPDATE" else None,
+    }
+
+
+def texts(values: Row) -> Any:
+    return {name: None if value is None else str(value) for name, value in values.items()}
+
+
 class Told(NamedTuple):
     """A dialect."""
 
@@ -97,6 +125,7 @@ DIALECTS = {
     "debezium": Told("debezium-json", debezium, ("source.file", "source.pos", "source.row")),
     "maxwell": Told("maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset")),
     "maxwell by transaction": Told("maxwell-json", maxwell_by_transaction, ("message.xid", "message.xoffset")),
+    "canal": Told("canal-json", canal, ("message.id",)),
 }
 
 
@@ -122,7 +151,8 @@ def test_a_story(tmp_path: Path, dialect: str, engine: str) -> None:
     report = work.run()
 
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
-    assert work.manifest.spec["order"]["fields"] == [*told.order]
+    order = work.manifest.spec["order"]
+    assert order.get("fields", [order.get("field")]) == [*told.order]
     counts = {name.removeprefix("feed "): count for name, count in report.counts.items() if name.startswith("feed ")}
     assert {name: count for name, count in counts.items() if count} == {
         "rows": 15,
@@ -172,6 +202,16 @@ ALTERED = {**CREATED, "type": "table-alter", "old": {"table": "u", "charset": "u
 _BOOT = {"database": "d", "table": "t", "ts": 1}
 NO_ROWS = [  # first messages of a feed, and how they are counted
     (
+        "canal",
+        [
+            None,
+            *({**canal(STORY[0], "d.u"), "type": one, "isDdl": True, "data": None} for one in ("CREATE", "QUERY")),
+            {"type": "MHEARTBEAT"},
+            {"type": "XACOMMIT", "id": 1},
+        ],
+        "2 schema change, 1 heartbeat, 1 tombstone, 1 transaction",
+    ),
+    (
         "maxwell",
         [CREATED, ALTERED, None, *({**_BOOT, "type": f"bootstrap-{one}", "data": {}} for one in ("start", "complete"))],
         "2 schema change, 1 bootstrap-complete, 1 bootstrap-start, 1 tombstone",
@@ -196,7 +236,7 @@ def without(message: Mapping[str, Any], *names: str) -> Any:
 
 
 FIRST = [Change(row(number, "x"), None, (1, number)) for number in range(100, 130)]
-_MAXWELL = maxwell(STORY[1])
+_MAXWELL, _CANAL = maxwell(STORY[1]), canal(STORY[1])
 BAD = {
     "maxwell": [
         ({**_MAXWELL, "type": "x"}, "has the type 'x', which Maxwell does not write"),
@@ -212,6 +252,23 @@ BAD = {
         (lines(_MAXWELL)[:-9], "is not JSON"),
         (b'{"type":"insert","data":{"id":1,"id":2}}', "has the member 'data.id' twice"),
         (b'{"type":"insert","data":{"id":1,"n":"\xff"}}', "is not UTF-8"),
+    ],
+    "canal": [
+        ({**_CANAL, "type": "x"}, "has the type 'x', which Canal does not write"),
+        (without(_CANAL, "type"), "has no type, so it is no message of Canal"),
+        (without(_CANAL, "table"), "has no table"),
+        (without(_CANAL, "id"), "has no id that can be read, which orders messages; have Canal write it"),
+        *(
+            ({**_CANAL, "data": one}, "has no array of objects in 'data', or no row in it")
+            for one in (None, [], {}, [1], [None], "x")
+        ),
+        ({**_CANAL, "type": "UPDATE", "old": {"n": "x"}}, "has no array of objects in 'old'"),
+        ({**_CANAL, "type": "UPDATE", "old": [{}, {}]}, "has no array of objects in 'old'"),
+        ({**_CANAL, "data": [{"n": "b"}]}, "has no field of the ID in 'data'"),
+        ({**_CANAL, "data": [{"id": "1", "new": "1"}]}, "has the member 'data.new', which none of the first rows has"),
+        ({**_CANAL, "data": [*_CANAL["data"], {"id": "7", "qty": ""}, {"id": "8"}]}, "field qty is not of type int64"),
+        (lines(_CANAL)[:-9], "is not JSON"),
+        (b'{"type":"INSERT","type":"INSERT"}', "has the member 'type' twice"),
     ],
     "maxwell by transaction": [
         (
@@ -258,3 +315,45 @@ def test_a_file_of_another_form(tmp_path: Path) -> None:
     work.put("feed/f_1.json", lines(row(1, "a")))
     with pytest.raises(DataError, match=r"has no messages of Maxwell \(it has id, n, qty\); deliver the feed in"):
         work.run()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_message_with_several_rows(tmp_path: Path, engine: str) -> None:
+    """A statement shifts the keys 3, 2, 1 to 4, 3, 2: key 3 is deleted and then upserted by rows of one message."""
+    work = work_of(tmp_path, "canal", engine)
+    inserts = [Change(row(key, str(key)), None, (1, key)) for key in (1, 2, 3)]
+    shifts = [Change(row(key + 1, str(key)), row(key, str(key)), (1, 9)) for key in (3, 2, 1)]
+    work.put("feed/f_1.json", lines(canal_of(inserts), canal_of(shifts)))
+    report = work.run()
+    assert work.rows() == [row(2, "1"), row(3, "2"), row(4, "3")]
+    # 3 + 4 mutations in two messages: of the changes of a key in a message, the last one is taken
+    assert (report.counts["feed rows"], report.counts["feed halves"]) == (2, 5)
+    assert (report.counts["feed superseded"], report.counts["feed delete of unknown"]) == (3, 1)
+
+
+TRUNCATES = {
+    "canal": {**canal(STORY[2]), "type": "TRUNCATE", "isDdl": True, "data": None, "old": None, "mysqlType": None},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dialect", TRUNCATES)
+def test_a_truncate_deletes_what_is_older(tmp_path: Path, dialect: str, engine: str) -> None:
+    work, message = work_of(tmp_path, dialect, engine), DIALECTS[dialect].message
+    work.put("feed/f_1.json", lines(TRUNCATES[dialect], *map(message, (*STORY[:2], STORY[8]))))
+    report = work.run()
+    assert (work.rows(), report.counts["feed truncate"]) == ([STORY[8].after], 1)
+
+
+def test_types_of_mysql(tmp_path: Path) -> None:
+    types = {"id": "int(11)", "d": "decimal(9,2)", "t": "datetime(6)", "b": "varbinary(9)", "f": "double", "s": "json"}
+    values = {"id": "1", "d": "1.50", "t": "2026-01-31 10:00:00.000001", "b": "\xff\0", "f": "1.0E10", "s": "[1]"}
+    work = work_of(tmp_path, "canal", allow_empty_master="true")
+    (tmp_path / "master" / "m.parquet").unlink()
+    one = {**canal(STORY[0]), "mysqlType": types, "data": [values]}
+    work.put("feed/f_1.json", lines(one, {**one, "data": [{**values, "id": "2", "b": "\u0100"}]}))
+    report = work.run()
+    (found,) = work.rows()
+    assert (found["id"], found["d"], found["b"], found["f"]) == (1, Decimal("1.50"), b"\xff\0", 1e10)
+    assert (found["t"], found["s"]) == (datetime.fromisoformat("2026-01-31T10:00:00.000001"), "[1]")
+    assert [reject["reason"][:40] for reject in report.rejects["feed"]] == ["field b has a character that is no byte,"]

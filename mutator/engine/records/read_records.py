@@ -99,7 +99,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
         offset, key, order, is_delete, code, written, row = record
-        if offset == before:  # the row has said two mutations
+        if offset == before:  # the row has said several mutations
             rows, lines, halves = rows - 1, lines - 1, halves + 1
         before = offset
         if code is not None:

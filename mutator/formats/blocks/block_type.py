@@ -102,7 +102,7 @@ class Batch:
     ignored: int  # blank lines, headers, and rows that are not mutations
     said: Operations | None = None  # of all rows but rejects, in their order; None: only what the block says
     truncates: Any = None  # pa.Array with the order value of each truncate, NULL by file name; None without any
-    halves: int = 0  # rows of the block that are the second of one row of the file: they have one offset
+    halves: int = 0  # rows of the block beyond the first of one row of the file: they have one offset
 
 
 class BlockType(Protocol):

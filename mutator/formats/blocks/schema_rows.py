@@ -48,11 +48,11 @@ class BadRows(dict[int, str]):
         return found
 
     def join(self, offsets: Ints) -> None:
-        """Note both rows of a row of the file if one of them is noted. offsets: of the rows of the file."""
-        for row in [*self] if len(self) else ():
-            for other in (row - 1, row + 1):
-                if 0 <= other < len(offsets) and offsets[other] == offsets[row]:
-                    self.setdefault(other, self[row])
+        """Note all rows of a row of the file if one of them is noted. offsets: of the rows of the file."""
+        if len(self):
+            reasons = {int(offsets[row]): self[row] for row in sorted(self, reverse=True)}
+            for row in np.flatnonzero(np.isin(offsets, [*reasons])).tolist():
+                self.setdefault(row, reasons[int(offsets[row])])
 
     def settle(self, said: Operations, orders: Any) -> tuple[Flags, Any]:
         """Return which rows are mutations or records, and the order values of truncates, as in ``Batch``.
