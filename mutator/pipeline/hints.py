@@ -175,7 +175,8 @@ def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
         schema = getattr(layout, "result", None)
-        is_typed = known is not None or not (schema is None or pa.types.is_string(schema.field(field).type))
+        own = schema.field(field).type if schema is not None and field in schema.names else None
+        is_typed = known is not None or not (own is None or pa.types.is_string(own))
         return f"{looks}, but the master's are {layout.order_type}" if is_typed and of_another_type else found
     roles = {field, *_fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}

@@ -522,3 +522,12 @@ def test_messages_that_nothing_orders(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
         work.run()
     assert work.run({"sequence.pattern": "last"}).counts["feed inserted"] == 1
+
+
+def test_the_type_of_an_order_beside_the_rows_is_hinted(tmp_path: Path) -> None:
+    messages, why = (
+        lines(message("c", ROW, lsn=10**19)),
+        "1 of 1 order values is a decimal number: set order_type=decimal",
+    )
+    with pytest.raises(DataError, match=why):
+        run(tmp_path, messages, temporal_ordering_field_ordinal="source.lsn", reject_policy="fail")
