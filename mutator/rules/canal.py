@@ -143,7 +143,7 @@ class CanalJson(ImageMessages):
         orders = {name: column.take(pa.array(index)) for name, column in orders.items()}
         several = len(index) > len(batch)
         found = self.changes(
-            self.keyed(codes, before, after, "data"), (before, after), orders, records, index if several else None
+            self.keyed(codes, before, after), (before, after), orders, records, index if several else None
         )
         return self._last_of_each(found) if several else found
 

@@ -64,6 +64,12 @@ def _canal_json(**members: Any) -> Envelope:
     return CanalJson(**members)
 
 
+def _ogg_json(**members: Any) -> Envelope:
+    from mutator.rules.ogg import OggJson
+
+    return OggJson(**members)
+
+
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
@@ -82,6 +88,11 @@ _OF_CANAL = _OF_DEBEZIUM | {
     "deleted.op.code": "delete",
     "upsert.op.code": "init,insert,update",
     "ignore.op.code": "heartbeat,other table,schema change,tombstone,transaction",
+}
+_OF_OGG = _OF_DEBEZIUM | {
+    "deleted.op.code": "delete",
+    "upsert.op.code": "insert,update",
+    "ignore.op.code": "other table,tombstone",
 }
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
@@ -105,6 +116,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     ),
     "canal-json": EnvelopeKind(
         _canal_json, _DIALECT, _OF_CANAL, "the type of a message says what it does", {"table": "table"}, ("json",)
+    ),
+    "ogg-json": EnvelopeKind(
+        _ogg_json, _DIALECT, _OF_OGG, "the op_type of a message says what it does", {"table": "table"}, ("json",)
     ),
 }
 

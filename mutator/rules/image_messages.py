@@ -23,6 +23,7 @@ from mutator.rules.order_columns import flags
 Columns = Mapping[str, Any]
 Members = Mapping[str, bytes | None]  # of an object, the texts of their values
 _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 
 
@@ -33,9 +34,21 @@ def objects_in_list(text: bytes | None) -> list[Members] | None:
     ([{'a': b'x', 'b': None}, {'a': b'1.50'}], None)
     """
     try:
-        return [{name: _text(bytes(value)) for name, value in one.items()} for one in _LIST.decode(text or b"")]
+        return [_members(one) for one in _LIST.decode(text or b"")]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def object_in(text: bytes | None) -> Members | None:
+    """Return the object in JSON, without members for NULL; None if it is no object."""
+    try:
+        return {} if text is None else _members(_OBJECT.decode(text))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _members(found: Mapping[str, msgspec.Raw]) -> Members:
+    return {name: _text(bytes(value)) for name, value in found.items()}
 
 
 def _text(value: bytes) -> bytes | None:
@@ -167,16 +180,15 @@ class ImageMessages(MessageRows):
             for code, lacks in zip(codes, missing, strict=True)
         ]
 
-    def keyed(self, codes: Sequence[bytes | None], before: Columns, after: Columns, shown: str) -> list[bytes | None]:
+    def keyed(self, codes: Sequence[bytes | None], before: Columns, after: Columns) -> list[bytes | None]:
         """Return op codes; of changes without any field of the ID in their image, the reason of a reject."""
-        lacking = []
-        for image in (before, after):
+        found = [*codes]
+        acts = ((before, self.images[0], {self.delete}), (after, self.images[-1], self.upsert_codes or ()))
+        for columns, image, own in acts:
             lacks = np.ones(len(codes), np.bool_)
             for key in self.keys:
-                lacks &= flags(image[key].is_null())
-            lacking.append(lacks.tolist())
-        upserts, reason = self.upsert_codes or (), rejected(f"has no field of the ID in '{shown}'")
-        return [
-            reason if (code == self.delete and old) or (code in upserts and new) else code
-            for code, old, new in zip(codes, *lacking, strict=True)
-        ]
+                lacks &= flags(columns[key].is_null())
+            for row in np.flatnonzero(lacks).tolist():
+                if codes[row] in own:
+                    found[row] = rejected(f"has no field of the ID in '{image}'")
+        return found

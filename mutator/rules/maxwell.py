@@ -104,7 +104,7 @@ class MaxwellJson(ImageMessages):
         before = {name: pc.coalesce(columns[f"old.{name}"], column) for name, column in after.items()}
         orders = self.order_columns(columns, records)
         codes = self.ordered(self.said(columns), orders, "set output_binlog_position, or output_commit_info")
-        codes = self.keyed(codes, before, after, "data")
+        codes = self.keyed(codes, before, after)
         if "message.xid" in orders:
             for row in np.flatnonzero(flags(columns["xoffset"].is_null())).tolist():
                 code = codes[row]

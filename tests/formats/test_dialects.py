@@ -113,12 +113,20 @@ def texts(values: Row) -> Any:
     return {name: None if value is None else str(value) for name, value in values.items()}
 
 
+def ogg(change: Change, table: str = "d.t") -> Any:
+    op = "D" if change.after is None else "I" if change.before is None else "U"
+    place = f"{10**19 + change.at[0]:023}{change.at[1]:04}"  # more than a long takes
+    found = {"table": table, "op_type": op, "op_ts": "2026-01-31 10:00:00.000000", "pos": place, "primary_keys": ["id"]}
+    return {**found, "tokens": {}, "before": change.before, "after": change.after}
+
+
 class Told(NamedTuple):
     """A dialect."""
 
     name: str
     message: Callable[..., Any]
     order: tuple[str, ...]
+    type: str = "long"  # of the order
 
 
 DIALECTS = {
@@ -126,6 +134,7 @@ DIALECTS = {
     "maxwell": Told("maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset")),
     "maxwell by transaction": Told("maxwell-json", maxwell_by_transaction, ("message.xid", "message.xoffset")),
     "canal": Told("canal-json", canal, ("message.id",)),
+    "ogg": Told("ogg-json", ogg, ("message.pos",), "string"),
 }
 
 
@@ -176,8 +185,8 @@ def test_a_first_run_has_the_types_of_the_messages(tmp_path: Path, dialect: str)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
     told = DIALECTS[dialect]
-    settings = {"key": "id", "feed.dialect": told.name, "order_by": list(told.order), "null.order": "lowest"}
-    table = Table.create(str(tmp_path / "table"), {**settings, **NO_LIMITS})
+    order = {"order_by": list(told.order), "order_type": [told.type] * len(told.order), "null.order": "lowest"}
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "feed.dialect": told.name, **order, **NO_LIMITS})
     work = Work(tmp_path)
     for name in ("f_2.json", "f_1.json", "f_3.json"):
         table.apply(str(work.put(name, lines(*map(told.message, FILES[name])))))
@@ -201,6 +210,7 @@ CREATED = {"type": "table-create", "database": "d", "table": "u", "def": {"colum
 ALTERED = {**CREATED, "type": "table-alter", "old": {"table": "u", "charset": "utf8"}, "position": "bin.1:1"}
 _BOOT = {"database": "d", "table": "t", "ts": 1}
 NO_ROWS = [  # first messages of a feed, and how they are counted
+    ("ogg", [None, None], "2 tombstone"),
     (
         "canal",
         [
@@ -236,7 +246,7 @@ def without(message: Mapping[str, Any], *names: str) -> Any:
 
 
 FIRST = [Change(row(number, "x"), None, (1, number)) for number in range(100, 130)]
-_MAXWELL, _CANAL = maxwell(STORY[1]), canal(STORY[1])
+_MAXWELL, _CANAL, _OGG, _OGG_UPDATE = maxwell(STORY[1]), canal(STORY[1]), ogg(STORY[1]), ogg(STORY[3])
 BAD = {
     "maxwell": [
         ({**_MAXWELL, "type": "x"}, "has the type 'x', which Maxwell does not write"),
@@ -269,6 +279,24 @@ BAD = {
         ({**_CANAL, "data": [*_CANAL["data"], {"id": "7", "qty": ""}, {"id": "8"}]}, "field qty is not of type int64"),
         (lines(_CANAL)[:-9], "is not JSON"),
         (b'{"type":"INSERT","type":"INSERT"}', "has the member 'type' twice"),
+    ],
+    "ogg": [
+        ({**_OGG, "op_type": "PK"}, "has the op_type 'PK', which GoldenGate does not write"),
+        (without(_OGG, "op_type"), "has no op_type, so it is no message of GoldenGate"),
+        (without(_OGG, "table"), "has no table"),
+        (without(_OGG, "pos"), "has no pos that can be read, which orders messages; add ${position[pos]} to"),
+        (without(_OGG, "after"), "has no field of the ID in 'after'"),
+        ({**_OGG, "op_type": "D", "after": None}, "has no field of the ID in 'before'"),
+        ({**_OGG, "after": [1]}, "has no JSON object in 'after'"),
+        ({**_OGG, "before": 1}, "has no JSON object in 'before'"),
+        ({**_OGG, "after": {**_OGG["after"], "new": 1}}, "has the member 'after.new', which none of the first"),
+        (
+            {**_OGG, "after": {**_OGG["after"], "n_isMissing": True}},
+            "field n is not sent, and a field that is not sent",
+        ),
+        ({**_OGG_UPDATE, "after": {"id": 1, "n": None}}, "field qty is not sent, and a field that is not sent cannot"),
+        (lines(_OGG)[:-9], "is not JSON"),
+        (b'{"op_type":"I","op_type":"I"}', "has the member 'op_type' twice"),
     ],
     "maxwell by transaction": [
         (
@@ -310,10 +338,11 @@ def test_messages_of_maxwell_that_nothing_orders(tmp_path: Path) -> None:
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
 
 
-def test_a_file_of_another_form(tmp_path: Path) -> None:
-    work = work_of(tmp_path, "maxwell")
+@pytest.mark.parametrize(("dialect", "title"), [("maxwell", "Maxwell"), ("canal", "Canal"), ("ogg", "GoldenGate")])
+def test_a_file_of_another_form(tmp_path: Path, dialect: str, title: str) -> None:
+    work = work_of(tmp_path, dialect)
     work.put("feed/f_1.json", lines(row(1, "a")))
-    with pytest.raises(DataError, match=r"has no messages of Maxwell \(it has id, n, qty\); deliver the feed in"):
+    with pytest.raises(DataError, match=rf"has no messages of {title} \(it has id, n, qty\); deliver the feed in"):
         work.run()
 
 
@@ -332,6 +361,7 @@ def test_a_message_with_several_rows(tmp_path: Path, engine: str) -> None:
 
 
 TRUNCATES = {
+    "ogg": {**ogg(STORY[2]), "op_type": "T", "before": None, "after": None},
     "canal": {**canal(STORY[2]), "type": "TRUNCATE", "isDdl": True, "data": None, "old": None, "mysqlType": None},
 }
 
@@ -357,3 +387,12 @@ def test_types_of_mysql(tmp_path: Path) -> None:
     assert (found["id"], found["d"], found["b"], found["f"]) == (1, Decimal("1.50"), b"\xff\0", 1e10)
     assert (found["t"], found["s"]) == (datetime.fromisoformat("2026-01-31T10:00:00.000001"), "[1]")
     assert [reject["reason"][:40] for reject in report.rejects["feed"]] == ["field b has a character that is no byte,"]
+
+
+def test_columns_that_say_what_is_missing(tmp_path: Path) -> None:
+    work = work_of(tmp_path, "ogg", allow_empty_master="true")
+    (tmp_path / "master" / "m.parquet").unlink()
+    found = ogg(STORY[0]) | {"after": {**row(1, "a"), "id_isMissing": False, "n_isMissing": False, "x_isMissing": 5}}
+    work.put("feed/f_1.json", lines(found))
+    work.run()
+    assert work.rows() == [{**row(1, "a"), "x_isMissing": 5}]
