@@ -8,6 +8,7 @@ A rule yields its messages, given the specs that it compares, and the settings t
 ['op.code.field.ordinal: field 0 is also a field of id.field.ordinals']
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
@@ -47,6 +48,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _field_count(rows)
     yield from _op_codes(rows.ops, operation, given)
     yield from _decided(rows.ops, given)
+    yield from _of_other_dialects(rows.ops, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _order_twice(rows.order, given)
@@ -146,6 +148,17 @@ def _decided(ops: OpSpec, given: Given) -> Messages:
         if key in given:
             chosen = setting(f"{kind.setting} = {ops.envelope}")
             yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, where {kind.why}"
+
+
+def _of_other_dialects(ops: OpSpec, given: Given) -> Messages:
+    keys = {one.name: one.metadata["setting"].name for one in dataclasses.fields(ops) if one.metadata}
+    users: dict[str, list[str]] = {}
+    for name, kind in ENVELOPES.items():
+        for member in kind.members.values():
+            users.setdefault(keys[member], []).append(setting(f"{kind.setting}={name}"))
+    for key in users.keys() - {keys[member] for member in ENVELOPES[ops.envelope].members.values()}:
+        if key in given:
+            yield f"{setting(key)}: '{shown(given[key])}' needs {' or '.join(users[key])}"
 
 
 def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:

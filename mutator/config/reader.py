@@ -122,9 +122,9 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
 
 
 def _decided(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings that the envelope of the feed decides."""
-    chosen = (one for name, one in ENVELOPES.items() if shown(given.get(one.setting, "")).strip() == name)
-    return {key: value for one in chosen for key, value in one.decides.items()}
+    """Return the settings that the envelope of the feed decides, and those that it usually has."""
+    chosen = [one for name, one in ENVELOPES.items() if shown(given.get(one.setting, "")).strip() == name]
+    return {key: value for one in chosen for key, value in (*one.decides.items(), *one.usual.items())}
 
 
 def _is_published(key: str) -> bool:
@@ -151,7 +151,8 @@ def _on_the_command_line(name: str) -> str:
 
 def _config(read: _Reader) -> Config:
     """Read every setting that is an attribute of a spec."""
-    read.names = read("field.names", ())
+    if read.stated("feed.dialect") is None:  # else the fields of a file are not those of its records: names stay names
+        read.names = read("field.names", ())
     formats = read("input.format")  # the default of two others
     config: Config = _spec(Config, read, {"master.format": formats, "feed.format": formats})
     limits = config.limits
@@ -192,8 +193,9 @@ def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
             order, fields=tuple(one for one in order.fields if one != POSITION), position=True, type="position"
         )
     if not order.fields:
-        is_free = order.pattern is None and not order.position
-        order = replace(order, of_feed=read.stated("feed.dialect") is not None and is_free)
+        dialect = read.stated("feed.dialect")
+        by_name = order.pattern is not None and not (dialect and ENVELOPES[dialect].by_sequence)
+        order = replace(order, of_feed=dialect is not None and not by_name and not order.position)
         if stated is not None:
             field = setting("temporal.ordering.field.ordinal")
             read.faults.append(f"{setting(_TYPE)}: '{shown(read.given[_TYPE])}', but {field} is not set")

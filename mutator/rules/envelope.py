@@ -126,6 +126,10 @@ class FirstOfFile(Protocol):
     def is_json(self) -> bool:
         """Whether the file is JSON Lines."""
 
+    @property
+    def sequence(self) -> int | None:
+        """The sequence in the name of the file; None without one."""
+
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         """Return some fields as a pa.RecordBatch, None if they cannot be read. schema: pa.Schema to read with."""
 

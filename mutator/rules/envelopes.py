@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mutator.rules.flat_dialects import FLAT_DIALECTS, FlatDialect
 from mutator.rules.op_codes import PRESENT
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class EnvelopeKind(NamedTuple):
     why: str = ""  # a part of a message: what is true of each row, so that nothing else decides it
     members: Mapping[str, str] = {}  # others that it is made of: name -> attribute of ``OpSpec``
     formats: tuple[str, ...] = ()  # of the files that it reads; (): all
+    usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
+    note: str = ""  # on what the files cannot say
+    by_sequence: bool = False  # the sequences in the names of the files are a part of its order
 
 
 def _op_codes(**members: Any) -> Envelope:
@@ -68,6 +72,17 @@ def _ogg_json(**members: Any) -> Envelope:
     from mutator.rules.ogg import OggJson
 
     return OggJson(**members)
+
+
+def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
+    def made(**members: Any) -> Envelope:
+        from mutator.rules.flat_rows import FlatRows
+
+        return FlatRows(dialect=name, **members)
+
+    usual = {} if own.pattern is None else {"sequence.pattern": own.pattern}
+    why = f"{own.field} says what a row does"
+    return EnvelopeKind(made, _DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
 
 
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
@@ -120,6 +135,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     "ogg-json": EnvelopeKind(
         _ogg_json, _DIALECT, _OF_OGG, "the op_type of a message says what it does", {"table": "table"}, ("json",)
     ),
+    **{name: _flat(name, own) for name, own in FLAT_DIALECTS.items()},
 }
 
 

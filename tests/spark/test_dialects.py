@@ -10,6 +10,7 @@ import pytest
 
 import mutator
 from tests.formats.test_debezium_json import DEBEZIUM, FEEDS
+from tests.formats.test_flat_dialects import CASES, RESULT, STORY, Case, put, work_of
 from tests.support import local_engine
 from tests.support.named_runs import ENGINES
 from tests.support.no_limits import NO_LIMITS
@@ -32,3 +33,14 @@ def test_messages_of_debezium(sc: Any, tmp_path: Path, engine: str) -> None:
     assert rows[0] == rows[1]
     assert len(rows[0]) == 37
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.dialect)
+def test_flat_rows(sc: Any, tmp_path: Path, case: Case) -> None:
+    work, rows = work_of(tmp_path, case), case.rows(STORY)
+    for number, half in enumerate((rows[:5], rows[5:]), 1):
+        put(work, f"feed/{case.name.format(number)}", half, "parquet")
+    places = {"master": tmp_path / "master", "feed": tmp_path / "feed", "output": tmp_path / "spark"}
+    counts = mutator.mutate(sc, {**work.settings, **NO_LIMITS, "num.reducer": "3"}, **places).counts
+    assert sorted(mutator.Dataset(tmp_path / "spark").to_arrow().to_pylist(), key=repr) == RESULT
+    assert counts == work.run().counts

@@ -18,8 +18,9 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.source import Source
-from mutator.rules.envelope import DELETES, UPSERTS, Envelope, other_subjects
+from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.flat_dialects import SEQUENCE
 from mutator.rules.order_types import Part, tuple_type
 
 _ROWS = 10_000  # at the beginning of a file, which show what it is
@@ -50,6 +51,10 @@ class _First:
     def is_json(self) -> bool:
         return self._source.file_format == "json"
 
+    @property
+    def sequence(self) -> int | None:
+        return self._source.sequence
+
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         return first_batch(replace(self._source, file_schema=FileSchema(schema)), names, _ROWS)
 
@@ -78,7 +83,7 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
         envelope = envelope.for_file(stored, _First(source), rows.key.ids)
         schema = envelope.record_schema(stored)
     except ValueError as fault:
-        cure = f"deliver the feed in the form that {chosen} expects"
+        cure = fault.cure if isinstance(fault, Unclear) else f"deliver the feed in the form that {chosen} expects"
         raise error("format", path=source.path, what=fault, cure=cure) from None
     orders = [name for name, _ in envelope.order] if rows.order.of_feed else []
     unnamed = {*envelope.beside}.difference(rows.called, orders)
@@ -90,6 +95,8 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
 def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     """Return the order of a run: that of the messages of its feed, unless settings name another. Raises ConfigError."""
     envelopes, order = [one.wrapped.envelope for one in feed if one.wrapped is not None], rows.order
+    if order.of_feed or SEQUENCE in order.fields:
+        _check_sequences(rows.ops, feed)
     if order.of_feed:
         found = next((one.order for one in envelopes if one.order), ())
         if not found:
@@ -103,6 +110,23 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     if order.keep is None and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
         order = replace(order, keep=False)
     return order
+
+
+def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:
+    """Raise DataError for a file without a sequence that is a part of the order."""
+    without = (one for one in feed if ENVELOPES[ops.envelope].by_sequence and one.sequence is None)
+    for source in without:
+        what = (
+            f"has no number in its name, which orders it among the files of {setting(f'feed.dialect={ops.envelope}')}"
+        )
+        cure = "give the files of each delivery a higher number, as in changes_17.parquet, or say where it is with "
+        raise error("format", path=source.path, what=what, cure=cure + setting("sequence.pattern"))
+
+
+def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
+    """Return a note on what the files of a feed cannot say."""
+    note = ENVELOPES[ops.envelope].note
+    return (note,) if note and feed else ()
 
 
 def about_the_same(feed: Sequence[Source]) -> list[Source]:

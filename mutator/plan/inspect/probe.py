@@ -233,8 +233,9 @@ def _probe_schema(
     dialect, header = Dialect(), False
     if delimited:
         _check_delimited(rows, source)
-        # Where settings name fields of CSV, only a header has these names.
-        header = rows.text.header_lines > 0 or (bool(rows.called) and file_format == "csv")
+        # Where settings name fields of CSV, only a header has these names, or ``field.names`` for a dialect.
+        called = bool(rows.called) and not (rows.ops.dialect and rows.text.names)
+        header = rows.text.header_lines > 0 or (called and file_format == "csv")
         dialect = Dialect(rows.text.delimiter.literal or b",", rows.text.csv_null, header, rows.text.names)
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
         dialect = replace(dialect, escape=rows.text.csv_escape)
@@ -356,7 +357,7 @@ def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ..
         return id_names(rows.key, field_names)
     above = {name for name, _ in values_above(source.path)}
     in_path = {name for name in field_names if name in above}
-    op = {one for position, one in enumerate(field_names) if rows.ops.field in (position, one)}
+    op = {one for at, one in enumerate(field_names) if str(rows.ops.field).lower() in (str(at), one.lower())}
     fewer = (op, in_path, op | in_path) if of_master else (in_path, op)
     found = (tuple(name for name in field_names if name not in lacking) for lacking in fewer)
     return next((names for names in found if len(names) == source.width), field_names)

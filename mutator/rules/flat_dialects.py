@@ -1,0 +1,125 @@
+"""The envelopes of flat rows: the fields of a record, and others that say what the row does and what orders it.
+
+    dialect           field          upsert                 delete  before an update  order, the decisive field first
+    aws-dms           Op             I U; a file without it  D                        the names of the files
+    sqlserver-cdc     __$operation   2 4 5                  1       3                 __$start_lsn, __$command_id,
+                                                                                      __$seqval, after deletes
+    delta-cdf         _change_type   insert,                delete  update_preimage   _commit_version,
+                                     update_postimage                                 _commit_timestamp, after deletes
+    iceberg-changelog _change_type   INSERT, UPDATE_AFTER   DELETE  UPDATE_BEFORE     sequence of the file,
+                                                                                      _change_ordinal, after deletes
+    open-mirroring    __rowMarker__  0 1 4; a file without   2                        the names of the files
+
+Codes and names of fields are read in any case. What is easily read wrong:
+
+- An update that changes the key is one ``U`` with the new key in files of DMS: nothing says which record is old.
+- A row before an update deletes its key, just below the update, so a changed key leaves no record behind. Where a
+  setting names the order, nothing says which of the two is later, so rows before updates are ignored.
+- Changes of one commit are in no order: a delete and an insert of a key are an update. *After deletes* is 0 for
+  deletes and 1 for upserts, so that the insert wins.
+- ``_change_ordinal`` starts at 0 in each view of Iceberg. The number in the name of the file comes before it.
+- ``__$seqval`` is the position in the log, which may differ from the order within a transaction. ``__$command_id`` is
+  that order; the functions that return changes leave it out, and net changes leave both out.
+- LSNs are binary in Parquet, and hexadecimal in text. Here they are hexadecimal in lower case, so both compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+BEFORE = "image before an update"  # the code of these rows where they are ignored
+SEQUENCE = "file sequence"  # of the rows of records
+
+
+class FlatOrder(NamedTuple):
+    """A field that orders rows."""
+
+    name: str
+    type: str = "long"
+    optional: bool = False  # files may lack it
+    is_lsn: bool = False
+
+
+class FlatDialect(NamedTuple):
+    """What the fields of a dialect say."""
+
+    field: str
+    upserts: tuple[str, ...]
+    deletes: tuple[str, ...]
+    before: tuple[str, ...] = ()  # the row before an update
+    order: tuple[FlatOrder, ...] = ()
+    others: tuple[str, ...] = ()  # fields that are not the record's
+    optional: bool = False  # files may lack the field; their rows are upserts
+    by_sequence: bool = False  # the sequence of the file comes first in the order
+    pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
+    note: str = ""  # on what the files cannot say
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All codes."""
+        return (*self.upserts, *self.deletes, *self.before)
+
+    @property
+    def rank(self) -> str:
+        """The field that orders upserts after deletes."""
+        return f"{self.field} after deletes"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that the dialect decides."""
+        return {
+            "op.code.field.ordinal": self.field,
+            "delete.when": "code",
+            "deleted.op.code": ",".join(self.deletes),
+            "upsert.op.code": ",".join(self.upserts),
+            "ignore.op.code": BEFORE,
+            "op.code.keep": "false",
+        }
+
+
+FLAT_DIALECTS: Mapping[str, FlatDialect] = {
+    "aws-dms": FlatDialect(
+        "Op",
+        upserts=("I", "U"),
+        deletes=("D",),
+        optional=True,
+        pattern="dms",
+        note="files of AWS DMS have no rows before updates: where the key of a record changed, the old record stays",
+    ),
+    "sqlserver-cdc": FlatDialect(
+        "__$operation",
+        upserts=("2", "4", "5"),
+        deletes=("1",),
+        before=("3",),
+        order=(
+            FlatOrder("__$start_lsn", "string", is_lsn=True),
+            FlatOrder("__$command_id", optional=True),
+            FlatOrder("__$seqval", "string", optional=True, is_lsn=True),
+        ),
+        others=("__$end_lsn", "__$update_mask"),
+    ),
+    "delta-cdf": FlatDialect(
+        "_change_type",
+        upserts=("insert", "update_postimage"),
+        deletes=("delete",),
+        before=("update_preimage",),
+        order=(FlatOrder("_commit_version"), FlatOrder("_commit_timestamp", "timestamp", optional=True)),
+    ),
+    "iceberg-changelog": FlatDialect(
+        "_change_type",
+        upserts=("INSERT", "UPDATE_AFTER"),
+        deletes=("DELETE",),
+        before=("UPDATE_BEFORE",),
+        order=(FlatOrder("_change_ordinal"),),
+        others=("_commit_snapshot_id",),
+        by_sequence=True,
+    ),
+    "open-mirroring": FlatDialect(
+        "__rowMarker__",
+        upserts=("0", "1", "4"),
+        deletes=("2",),
+        optional=True,
+        pattern=r"^(?P<number>[0-9]{20})(?=\.|$)",
+    ),
+}
