@@ -51,6 +51,7 @@ class FlatDialect(NamedTuple):
     order: tuple[FlatOrder, ...] = ()
     others: tuple[str, ...] = ()  # fields that are not the record's
     optional: bool = False  # files may lack the field; their rows are upserts
+    needed: tuple[str, ...] = ()  # fields of the order, one of which has a value in each row
     by_sequence: bool = False  # the sequence of the file comes first in the order
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
     note: str = ""  # on what the files cannot say
@@ -98,6 +99,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
             FlatOrder("__$seqval", "string", optional=True, is_lsn=True),
         ),
         others=("__$end_lsn", "__$update_mask"),
+        needed=("__$start_lsn",),
     ),
     "delta-cdf": FlatDialect(
         "_change_type",
@@ -105,6 +107,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         deletes=("delete",),
         before=("update_preimage",),
         order=(FlatOrder("_commit_version"), FlatOrder("_commit_timestamp", "timestamp", optional=True)),
+        needed=("_commit_version", "_commit_timestamp"),
     ),
     "iceberg-changelog": FlatDialect(
         "_change_type",
@@ -113,6 +116,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         before=("UPDATE_BEFORE",),
         order=(FlatOrder("_change_ordinal"),),
         others=("_commit_snapshot_id",),
+        needed=("_change_ordinal",),
         by_sequence=True,
     ),
     "open-mirroring": FlatDialect(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from mutator.errors.parts import setting
 from mutator.rules.envelope import REJECTED, FirstOfFile, OpCodeField, Operation, Unclear, Unwrapped
 from mutator.rules.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, FlatDialect
+from mutator.rules.order_columns import flags
 
 _REJECT, _SHOWN = b"reject: ", 40
 _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
@@ -107,44 +108,55 @@ class FlatRows(OpCodeField):
         """Return a row for each row."""
         own, taken = self._own, {spelled: name for name, spelled in self.names}
         columns = dict(zip([taken.get(name, name) for name in batch.schema.names], batch.columns, strict=True))
-        codes = self._codes(columns.pop(own.field, None), len(batch), records.get_field_index(own.rank) >= 0)
+        is_ranked = records.get_field_index(own.rank) >= 0
+        codes = self._codes(columns.pop(own.field, None), len(batch), is_ranked)
+        columns[own.rank] = pa.array(np.array([code not in self.delete_codes for code in codes], np.int64))
+        columns[SEQUENCE] = pa.array([self.sequence] * len(batch), pa.int64())
+        wrong = dict[int, str]()
         for one in own.order:
             if one.is_lsn and one.name in columns:
-                columns[one.name] = self._lsns(one.name, columns[one.name], codes)
-        delete = np.array([code in self.delete_codes for code in codes], np.bool_)
+                columns[one.name] = self._lsns(one.name, columns[one.name], wrong)
+        needed = [flags(columns[name].is_valid()) for name in own.needed if name in columns] if is_ranked else []
+        if needed:
+            lacks = f"has no value in {' or '.join(own.needed)}, which orders the changes"
+            wrong |= {row: wrong.get(row, lacks) for row in np.flatnonzero(~np.logical_or.reduce(needed)).tolist()}
+        for row, reason in wrong.items():
+            if not codes[row].startswith(_REJECT):
+                codes[row] = _REJECT + reason.encode()
         columns[own.field] = pa.array(codes, _BYTES)
-        columns[own.rank] = pa.array((~delete).astype(np.int64))
-        columns[SEQUENCE] = pa.array([self.sequence] * len(batch), pa.int64())
         found = {name: column for name, column in columns.items() if records.get_field_index(name) >= 0}
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]))
 
-    def _codes(self, column: Any, count: int, ranked: bool) -> list[bytes]:
-        """Return what each row does. ranked: upserts are ordered after deletes."""
+    def _codes(self, column: Any, count: int, is_ranked: bool) -> list[bytes]:
+        """Return what each row does. is_ranked: upserts are ordered after deletes."""
         own = self._own
         if column is None:
             return [own.upserts[0].encode()] * count
         said = {code.lower(): code.encode() for code in own.codes}
-        said |= {code.lower(): own.deletes[0].encode() if ranked else BEFORE.encode() for code in own.before}
-        texts, found = column.cast(_BYTES if _is_binary(column.type) else pa.string()).to_pylist(), list[bytes]()
-        for value in texts:
-            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-            code = None if text is None else said.get(text.strip().lower())
-            if code is None:
-                what = f"has '{text[:_SHOWN]}' in {own.field}, which is none of {', '.join(own.codes)}" if text else ""
-                code = _REJECT + (what or f"has no value in {own.field}, which says what the row does").encode()
-            found.append(code)
-        return found
+        said |= {code.lower(): own.deletes[0].encode() if is_ranked else BEFORE.encode() for code in own.before}
 
-    def _lsns(self, name: str, column: Any, codes: list[bytes]) -> Any:
-        """Return LSNs in hexadecimal; rows with other values become rejects."""
+        def code_of(value: str | bytes | None) -> bytes:
+            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+            code = said.get(text.strip().lower())
+            if code is None and text:
+                code = _REJECT
+                code += f"has '{text[:_SHOWN]}' in {own.field}, which is none of {', '.join(own.codes)}".encode()
+            return code or _REJECT + f"has no value in {own.field}, which says what the row does".encode()
+
+        texts = column.cast(_BYTES if _is_binary(column.type) else pa.string()).dictionary_encode()
+        codes = [*map(code_of, texts.dictionary.to_pylist()), code_of(None)]
+        return [codes[number] for number in texts.indices.fill_null(len(codes) - 1).to_pylist()]
+
+    def _lsns(self, name: str, column: Any, wrong: dict[int, str]) -> Any:
+        """Return LSNs in hexadecimal. wrong: to add the reasons of rejects to, by row."""
         is_bytes, found = dict(self.names)[name] in self.binary, list[str | None]()
         for row, value in enumerate(column.to_pylist()):
             text = value.encode() if isinstance(value, str) else value
             text = text.hex().encode() if is_bytes and text is not None else text
             match = None if text is None else _LSN.fullmatch(text.strip().lower())
-            if text is not None and match is None and not codes[row].startswith(_REJECT):
+            if text is not None and match is None:
                 shown = text[:_SHOWN].decode("utf-8", "replace")
-                codes[row] = _REJECT + f"has '{shown}' in {name}, which is no LSN of 20 hexadecimal digits".encode()
+                wrong[row] = f"has '{shown}' in {name}, which is no LSN of 20 hexadecimal digits"
             found.append(None if match is None else match[1].decode())
         return pa.array(found, pa.string())
 
