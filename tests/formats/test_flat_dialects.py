@@ -169,6 +169,17 @@ def test_a_table(tmp_path: Path, case: Case) -> None:
     assert ("files of AWS DMS have no rows before updates" in str(report)) == (case.dialect == "aws-dms")
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.dialect)
+def test_a_record_is_explained(tmp_path: Path, case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    work = work_of(tmp_path, case)
+    put(work, f"feed/{case.name.format(1)}", case.rows(STORY), "parquet")
+    work.run()
+    assert main(["explain", str(work.output), "3", "--feed", str(tmp_path / "feed")]) == 0
+    said = capsys.readouterr().out
+    assert "was written with" not in said  # another order
+    assert [said.count(what) for what in ("    upsert, order value", "    delete, order value")] == [2, 1]
+
+
 @pytest.mark.parametrize(
     ("dialect", "wrong", "reason"),
     [

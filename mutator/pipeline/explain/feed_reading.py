@@ -75,6 +75,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     """
     config = _for_reading(config)
     survey = survey_feed(config, survey, feed)
+    config = replace(config, rows=replace(config.rows, order=survey.order or config.rows.order))
     rows = row_plan(rows_with_names(config.rows, survey.names), config.output, survey)
     if survey.state is not None:
         check_spec(survey, survey.state, rows.spec)

@@ -119,8 +119,9 @@ def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:
         what = (
             f"has no number in its name, which orders it among the files of {setting(f'feed.dialect={ops.envelope}')}"
         )
-        cure = "give the files of each delivery a higher number, as in changes_17.parquet, or say where it is with "
-        raise error("format", path=source.path, what=what, cure=cure + setting("sequence.pattern"))
+        cure = "give the files of each delivery a higher number, as in changes_17.parquet, say where it is with "
+        cure += f"{setting('sequence.pattern')}, or set {setting('temporal.ordering.field.ordinal')} to other fields"
+        raise error("format", path=source.shown_path, what=what, cure=cure)
 
 
 def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
