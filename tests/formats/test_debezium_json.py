@@ -302,6 +302,27 @@ def test_a_feed_of_two_tables(tmp_path: Path) -> None:
     assert run(tmp_path, lines(message("c", ROW)), feed_table="d.t", key="x")[1] == [{"x": 1}]
 
 
+def test_a_place_keeps_the_table_of_its_messages(tmp_path: Path) -> None:
+    """A later run, or another version, takes no messages of another table, and a typo does not drop a feed."""
+    work = Work(tmp_path, settings={"key": "id", **DEBEZIUM})
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "feed.dialect": "debezium-json", **NO_LIMITS})
+    (tmp_path / "master").mkdir()
+    first = work.put("feed/f_1.json", lines(message("c", ROW)))
+    other = work.put("other/f_2.json", lines(message("t", lsn=9, table="u")))
+    more = work.put("more/f_3.json", lines(message("c", OTHER, lsn=5)))
+    work.run()
+    table.apply(str(first))
+    wrong = r"f_2\.json: has rows of public\.u, and others are of public\.t, as in .*; set feed.table"
+    with pytest.raises(DataError, match=wrong):
+        work.run(master="out1", feed="other")
+    with pytest.raises(DataError, match=wrong):
+        table.apply(str(other))
+    with pytest.raises(DataError, match=r"has rows of public\.typo, and others are of public\.t"):
+        work.run({"feed.table": "public.typo"}, master="out1", feed="more")
+    table.apply(str(more))
+    assert table.scan().to_arrow().num_rows == work.run(master="out1", feed="more").counts["output rows"] == 2
+
+
 def test_a_table_that_begins_late_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows have an order, and a column that only another table had is not lost in silence."""
     monkeypatch.setattr("mutator.plan.inspect.envelopes._ROWS", 2)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.config.settings import OpSpec, OrderSpec, RowSpec
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import place, setting
 from mutator.formats.content import Wrapped
@@ -23,6 +24,7 @@ from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.flat_dialects import SEQUENCE
 from mutator.rules.order_types import Part, tuple_type
 
+SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
 _ROWS = 10_000  # at the beginning of a file, which show what it is
 
 
@@ -101,6 +103,8 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
         found = next((one.order for one in envelopes if one.order), ())
         if not found:
             what = "is not set, and no message of the feed says what orders it"
+            if rows.ops.table is not None:
+                what += f" (no message is of {setting(f'feed.table={rows.ops.table}')} in the first rows of each file)"
             cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
         names, types = zip(*found, strict=True)
@@ -130,10 +134,15 @@ def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
     return (note,) if note and feed else ()
 
 
-def about_the_same(feed: Sequence[Source]) -> list[Source]:
-    """Return feed files whose records are of the same table. Raises DataError if those of two are not."""
-    known = ((one.wrapped.envelope.about, one.path) for one in feed if one.wrapped is not None)
-    about, path = next((one for one in known if one[0] is not None), (None, ""))
+def about_the_same(feed: Sequence[Source], master: str, known: State | None) -> list[Source]:
+    """Return feed files whose records are of the same table. Raises DataError if those of two are not.
+
+    master: its path. known: its state, which may say which table its records are of.
+    """
+    named = [(one.wrapped.envelope.about, one.path) for one in feed if one.wrapped is not None]
+    if known is not None:
+        named.insert(0, (known.spec.get(SUBJECT), master))
+    about, path = next((one for one in named if one[0] is not None), (None, ""))
     found = []
     for source in feed:
         if about is not None and source.wrapped is not None:

@@ -152,6 +152,7 @@ def survey_feed(
             raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
     found = _probe_feed(rows, inputs, entries, named, survey.field_names, tables)
+    found = about_the_same(found, master, known)
     rows = replace(rows, order=order_of_feed(rows, found))
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
@@ -276,7 +277,7 @@ def _probe_feed(
         found = probe_file(how, storage_for(path), entry, wanted, named=named, field_names=field_names)
         return unwrapped(rows, found)
 
-    return about_the_same(list(with_few_heads(probe(path, entry) for path, entry in entries.items())))
+    return list(with_few_heads(probe(path, entry) for path, entry in entries.items()))
 
 
 def _feed_field_names(op_field: Any, known: State, schema: FileSchema | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import check_each, with_standard
 from mutator.errors.parts import setting
 from mutator.formats.values.row_filter import Scope
-from mutator.plan.inspect.envelopes import envelope_of
+from mutator.plan.inspect.envelopes import SUBJECT, envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, with_fields_in_path
@@ -92,10 +92,19 @@ class ResultRows:
             "format": file_format,
             "schema": schema,
             **schema_sequence_spec(asked.ops, run.survey, run.versions),
+            **_subject(run.survey),
             **more,
             **self.partitioning.spec(),
             **(defaults_spec(run.output.defaults, self.schema) if self.partitioning.fields else {}),
         }
+
+
+def _subject(survey: Survey) -> dict[str, str]:
+    """Return, for the manifest, the table whose messages were merged."""
+    before = None if survey.state is None else survey.state.spec.get(SUBJECT)
+    named = (one.wrapped.envelope.about for one in survey.feed if one.wrapped is not None)
+    about = next(filter(None, named), before)
+    return {} if about is None else {SUBJECT: about}
 
 
 def resolve_schema(
