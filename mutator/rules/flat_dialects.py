@@ -1,15 +1,18 @@
 """The envelopes of flat rows: the fields of a record, and others that say what the row does and what orders it.
 
-    dialect           field          upsert                 delete  before an update  order, the decisive field first
-    aws-dms           Op             I U; a file without it  D                        the names of the files
-    sqlserver-cdc     __$operation   2 4 5                  1       3                 __$start_lsn, __$command_id,
-                                                                                      __$seqval, after deletes
-    delta-cdf         _change_type   insert,                delete  update_preimage   _commit_version,
-                                     update_postimage                                 _commit_timestamp, after deletes
-    iceberg-changelog _change_type   INSERT, UPDATE_AFTER   DELETE  UPDATE_BEFORE     sequence of the file,
-                                                                                      _change_ordinal, after deletes
-    open-mirroring    __rowMarker__  0 1 4; a file without   2                        the names of the files
+    dialect            field                 upsert                    delete  before an update  order
+    aws-dms            Op                    I U                       D                         names of the files
+    sqlserver-cdc      __$operation          2 4 5                     1       3                 __$start_lsn,
+                                                                             __$command_id, __$seqval, after deletes
+    delta-cdf          _change_type          insert, update_postimage  delete  update_preimage   _commit_version,
+                                                                                   _commit_timestamp, after deletes
+    iceberg-changelog  _change_type          INSERT, UPDATE_AFTER      DELETE  UPDATE_BEFORE     sequence of the file,
+                                                                                     _change_ordinal, after deletes
+    ticdc-csv          ticdc-meta$operation  I U                       D                         ticdc-meta$commit-ts,
+                                                                                                      after deletes
+    open-mirroring     __rowMarker__         0 1 4                     2                         names of the files
 
+Files of ``aws-dms`` and ``open-mirroring`` may lack the field; their rows are upserts.
 Codes and names of fields are read in any case. What is easily read wrong:
 
 - An update that changes the key is one ``U`` with the new key in files of DMS: nothing says which record is old.
@@ -51,6 +54,7 @@ class FlatDialect(NamedTuple):
     order: tuple[FlatOrder, ...] = ()
     others: tuple[str, ...] = ()  # fields that are not the record's
     optional: bool = False  # files may lack the field; their rows are upserts
+    about: tuple[str, ...] = ()  # fields with the name of the table
     needed: tuple[str, ...] = ()  # fields of the order, one of which has a value in each row
     by_sequence: bool = False  # the sequence of the file comes first in the order
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
@@ -118,6 +122,15 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         others=("_commit_snapshot_id",),
         needed=("_change_ordinal",),
         by_sequence=True,
+    ),
+    "ticdc-csv": FlatDialect(
+        "ticdc-meta$operation",
+        upserts=("I", "U"),
+        deletes=("D",),
+        order=(FlatOrder("ticdc-meta$commit-ts"),),
+        others=("ticdc-meta$schema", "ticdc-meta$table", "ticdc-meta$is-update"),
+        about=("ticdc-meta$schema", "ticdc-meta$table"),
+        needed=("ticdc-meta$commit-ts",),
     ),
     "open-mirroring": FlatDialect(
         "__rowMarker__",

@@ -75,8 +75,11 @@ class FlatRows(OpCodeField):
                 what, f"if it has no header, set {names} to the names of its fields in order, with {own.field}"
             )
         lsns = [spelled[one.name] for one in own.order if one.is_lsn]
+        of_table = [name for name in (spelled[one] for one in own.about) if name is not None]
+        batch = first.batch(schema, of_table) if of_table else None
         return replace(
             self,
+            about=".".join(one[0].cast(pa.string()).as_py() or "" for one in batch.columns) if batch else None,
             names=tuple((name, found) for name, found in spelled.items() if found is not None),
             sequence=first.sequence,
             binary=tuple(name for name in lsns if name is not None and _is_binary(schema.field(name).type)),

@@ -52,7 +52,7 @@ class Case(NamedTuple):
     @property
     def has_order(self) -> bool:
         """Whether fields order the rows."""
-        return self.dialect in ("sqlserver-cdc", "delta-cdf", "iceberg-changelog")
+        return self.dialect in ("sqlserver-cdc", "delta-cdf", "iceberg-changelog", "ticdc-csv")
 
     @property
     def own_order(self) -> str:
@@ -79,6 +79,13 @@ class Case(NamedTuple):
             elif self.dialect == "delta-cdf":
                 at = datetime(2026, 1, transaction)  # noqa: DTZ001
                 found.append({**own, **says, "_commit_version": transaction, "_commit_timestamp": at})
+            elif self.dialect == "ticdc-csv":
+                table = {
+                    "ticdc-meta$table": "t",
+                    "ticdc-meta$schema": "s",
+                    "ticdc-meta$commit-ts": 4 * 10**17 + transaction,
+                }
+                found.append({**says, **table, **own})
             else:
                 found.append({**own, **says, "_change_ordinal": transaction, "_commit_snapshot_id": 7 - transaction})
         return found
@@ -96,6 +103,13 @@ CASES = (
         one_a_commit=True,
     ),
     Case("iceberg-changelog", "_change_type", BEFORE_AND_AFTER, "view_{}", one_a_commit=True),
+    Case(
+        "ticdc-csv",
+        "ticdc-meta$operation",
+        {"insert": "I", "update": "U", "delete": "D"},
+        "CDC00000{}",
+        one_a_commit=True,
+    ),
     Case("open-mirroring", "__rowMarker__", {"insert": 0, "update": 1, "delete": 2}, "0000000000000000000{}"),
 )
 
@@ -127,7 +141,7 @@ def work_of(tmp_path: Path, case: Case, engine: str = "blocks") -> Work:
 @pytest.mark.parametrize("form", ["csv", "json", "parquet", "avro", "orc"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.dialect)
 def test_a_story(tmp_path: Path, case: Case, form: str, engine: str) -> None:
-    if form == "avro" and case.dialect == "sqlserver-cdc":
+    if form == "avro" and case.dialect in ("sqlserver-cdc", "ticdc-csv"):
         pytest.skip("Avro has no $ in names")
     work = work_of(tmp_path, case, engine)
     rows = case.rows(STORY)
@@ -147,7 +161,7 @@ def test_a_story(tmp_path: Path, case: Case, form: str, engine: str) -> None:
     assert again.counts["feed deleted"] == again.counts["feed inserted"] == again.counts["feed updated"] == 0
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.has_order], ids=lambda case: case.dialect)
+@pytest.mark.parametrize("case", [case for case in CASES if "before" in case.codes], ids=lambda case: case.dialect)
 def test_a_changed_key(tmp_path: Path, case: Case) -> None:
     work = work_of(tmp_path, case)
     put(work, f"feed/{case.name.format(1)}", case.rows(MOVED)[::-1], "parquet")
@@ -276,6 +290,17 @@ def test_changed_rows_of_mutator(tmp_path: Path) -> None:
     work.run(master="copy", feed="changes1")
     work.run(master="out3", feed="changes2")
     assert work.rows() == wanted
+
+
+def test_files_of_two_tables(tmp_path: Path) -> None:
+    work = work_of(tmp_path, CASES[4])
+    work.put("feed/CDC000001.csv", b"I,t,s,7,1,a\n")
+    names = ",".join(f"ticdc-meta${name}" for name in ("operation", "table", "schema", "commit-ts"))
+    work.run({"field.names": f"{names},id,n"})
+    assert work.rows() == [{"id": 1, "n": "a"}, {"id": 9, "n": "z"}]
+    work.put("feed/CDC000002.csv", b"I,u,s,7,1,a\n")
+    with pytest.raises(DataError, match=r"has rows of s\.u, and others are of s\.t.*; give the files of one table"):
+        work.run({"field.names": f"{names},id,n"})
 
 
 def test_settings_of_another_dialect(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
     return (note,) if note and feed else ()
 
 
-def about_the_same(feed: Sequence[Source], master: str, known: State | None) -> list[Source]:
+def about_the_same(ops: OpSpec, feed: Sequence[Source], master: str, known: State | None) -> list[Source]:
     """Return feed files whose records are of the same table. Raises DataError if those of two are not.
 
     master: its path. known: its state, which may say which table its records are of.
@@ -149,7 +149,8 @@ def about_the_same(feed: Sequence[Source], master: str, known: State | None) -> 
             envelope = source.wrapped.envelope
             if envelope.about not in (None, about):
                 fault = other_subjects(f"{about}, as in {place(path)}", envelope.about)
-                raise error("format", path=source.path, what=fault, cure=fault.cure)
+                cure = fault.cure if "table" in ENVELOPES[ops.envelope].members else "give the files of one table"
+                raise error("format", path=source.path, what=fault, cure=cure)
             source = replace(source, wrapped=source.wrapped._replace(envelope=replace(envelope, about=about)))
         found.append(source)
     return found

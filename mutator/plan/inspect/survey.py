@@ -152,7 +152,7 @@ def survey_feed(
             raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
     found = _probe_feed(rows, inputs, entries, named, survey.field_names, tables)
-    found = about_the_same(found, master, known)
+    found = about_the_same(rows.ops, found, master, known)
     rows = replace(rows, order=order_of_feed(rows, found))
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
