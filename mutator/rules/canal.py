@@ -127,7 +127,8 @@ class CanalJson(ImageMessages):
                 old = objects_in_list(columns["old"][number].as_py() or b"[]") if code == self.update else []
                 unknown = next((name for one in data or () for name in one if name not in known), None)
                 if not data or old is None or len(old) > len(data):
-                    code = rejected(f"has no array of objects in '{'data' if not data else 'old'}', or no row in it")
+                    lacking = "data" if not data else "old"
+                    code = rejected(f"has no array of objects in '{lacking}', or no row in it, or a member twice")
                 elif unknown is not None:
                     code = rejected(unknown_member("data", unknown))
                 else:

@@ -6,6 +6,7 @@ that say something are read. The fields are those of the images of one table.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,33 +23,47 @@ from mutator.rules.order_columns import flags
 
 Columns = Mapping[str, Any]
 Members = Mapping[str, bytes | None]  # of an object, the texts of their values
-_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 
 
 def objects_in_list(text: bytes | None) -> list[Members] | None:
-    """Return the objects in a JSON array; None if it is no array of objects.
+    """Return the objects in a JSON array; None if it is no array of objects, or if one has a member twice.
 
     >>> objects_in_list(b'[{"a":"x","b":null},{"a":1.50}]'), objects_in_list(b'[1]')
     ([{'a': b'x', 'b': None}, {'a': b'1.50'}], None)
     """
     try:
-        return [_members(one) for one in _LIST.decode(text or b"")]
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        found = [object_in(bytes(one)) for one in _LIST.decode(text or b"")]
+    except (msgspec.DecodeError, RecursionError):
         return None
+    whole = [one for one in found if one is not None]
+    return whole if len(whole) == len(found) else None
 
 
-def object_in(text: bytes | None) -> Members | None:
-    """Return the object in JSON, without members for NULL; None if it is no object."""
+def object_in(text: bytes) -> Members | None:
+    """Return the object in JSON; None if it is no object, or if it has a member twice.
+
+    >>> object_in(b'{"a": "1", "b": 2}'), object_in(b'{"a":1,"a":1}')
+    ({'a': b'1', 'b': b'2'}, None)
+    """
     try:
-        return {} if text is None else _members(_OBJECT.decode(text))
+        found = {name: bytes(value) for name, value in _OBJECT.decode(text).items()}
+        size = 1 + sum(len(name.encode()) + 4 + len(value) for name, value in found.items())
+        # Nearly all programs write no blanks, or one after each comma and colon
+        if len(text) not in (size, size + 2 * len(found) - 1) and _has_one_twice(text):
+            return None
+        return {name: _text(value) for name, value in found.items()}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
-def _members(found: Mapping[str, msgspec.Raw]) -> Members:
-    return {name: _text(bytes(value)) for name, value in found.items()}
+def _has_one_twice(text: bytes) -> bool:
+    """Return whether the object in JSON has a member twice."""
+    counts = list[bool]()  # of the objects in it, then its own
+    json.loads(text, object_pairs_hook=lambda pairs: counts.append(len(dict(pairs)) < len(pairs)))
+    return counts[-1]
 
 
 def _text(value: bytes) -> bytes | None:

@@ -70,8 +70,8 @@ class OggJson(ImageMessages):
         images: dict[str, list[Members]] = {image: [{}] * len(batch) for image in self.images}
         for row in [row for row, code in enumerate(codes) if code in acts]:
             for image, objects in images.items():
-                one = object_in(columns[image][row].as_py())
-                fault = f"has no JSON object in '{image}'" if one is None else None
+                one = object_in(columns[image][row].as_py() or b"{}")
+                fault = f"has no JSON object in '{image}', or one with a member twice" if one is None else None
                 if one and image == "after":
                     fault = self._fault(one, known, codes[row] == self.update)
                 if fault is not None:

@@ -270,7 +270,11 @@ BAD = {
         (without(_CANAL, "id"), "has no id that can be read, which orders messages; have Canal write it"),
         *(
             ({**_CANAL, "data": one}, "has no array of objects in 'data', or no row in it")
-            for one in (None, [], {}, [1], [None], "x")
+            for one in (None, [], {}, [1], [{"id": "1"}, None], "x")
+        ),
+        (
+            lines(_CANAL).replace(b'{"id": "2"', b'{"id": "1", "id": "2"'),
+            "has no array of objects in 'data', or no row in it, or a member twice",
         ),
         ({**_CANAL, "type": "UPDATE", "old": {"n": "x"}}, "has no array of objects in 'old'"),
         ({**_CANAL, "type": "UPDATE", "old": [{}, {}]}, "has no array of objects in 'old'"),
@@ -288,6 +292,7 @@ BAD = {
         (without(_OGG, "after"), "has no field of the ID in 'after'"),
         ({**_OGG, "op_type": "D", "after": None}, "has no field of the ID in 'before'"),
         ({**_OGG, "after": [1]}, "has no JSON object in 'after'"),
+        (lines(_OGG).replace(b'{"id": 2', b'{"id": 1, "id": 2'), "has no JSON object in 'after', or one with a member"),
         ({**_OGG, "before": 1}, "has no JSON object in 'before'"),
         ({**_OGG, "after": {**_OGG["after"], "new": 1}}, "has the member 'after.new', which none of the first"),
         (
