@@ -363,6 +363,7 @@ def test_a_message_with_several_rows(tmp_path: Path, engine: str) -> None:
     # 3 + 4 mutations in two messages: of the changes of a key in a message, the last one is taken
     assert (report.counts["feed rows"], report.counts["feed halves"]) == (2, 5)
     assert (report.counts["feed superseded"], report.counts["feed delete of unknown"]) == (3, 1)
+    assert "5 mutations more than feed rows, because some rows say several" in str(report)
 
 
 TRUNCATES = {

@@ -337,10 +337,12 @@ def _steps(steps: Sequence[tuple[str, float]], seconds: float) -> ReportSection:
 
 
 def _ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line on blank and header lines, and one on rows that are not mutations."""
+    """Yield a line on blank and header lines, one on rows that are not mutations, and one on rows that are several."""
     rows = counts.get("feed no mutations", 0)
     lines = counts["feed ignored"] + counts["master ignored"] - rows
     if lines:
         yield f"{counted(lines, 'blank or header line')} ignored"
     if rows:
         yield f"{counted(rows, 'row')} ignored for the op code"
+    if more := counts.get("feed halves", 0):
+        yield f"{counted(more, 'mutation')} more than feed rows, because some rows say several"
