@@ -120,11 +120,12 @@ class CanalJson(ImageMessages):
         known = {*names, *(one.name for one in self.fields_of_table or ())}
         acts = {self.delete, *(self.upsert_codes or ())}
         codes, images, rows = list[bytes | None](), [list[Any](), list[Any]()], list[int]()
-        for number, code in enumerate(said):
+        texts = zip(said, columns["data"].to_pylist(), columns["old"].to_pylist(), strict=True)
+        for number, (code, news, olds) in enumerate(texts):
             pairs: list[tuple[Any, Any]] = [({}, {})]
             if code in acts:
-                data = objects_in_list(columns["data"][number].as_py())
-                old = objects_in_list(columns["old"][number].as_py() or b"[]") if code == self.update else []
+                data = objects_in_list(news)
+                old = objects_in_list(olds or b"[]") if code == self.update else []
                 unknown = next((name for one in data or () for name in one if name not in known), None)
                 if not data or old is None or len(old) > len(data):
                     lacking = "data" if not data else "old"

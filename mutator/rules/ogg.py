@@ -68,9 +68,10 @@ class OggJson(ImageMessages):
         known = {*names, *(one.name for one in self.fields_of_table or ())}
         acts = {self.delete, *(self.upsert_codes or ())}
         images: dict[str, list[Members]] = {image: [{}] * len(batch) for image in self.images}
+        said = {image: columns[image].to_pylist() for image in self.images}
         for row in [row for row, code in enumerate(codes) if code in acts]:
             for image, objects in images.items():
-                one = object_in(columns[image][row].as_py() or b"{}")
+                one = object_in(said[image][row] or b"{}")
                 fault = f"has no JSON object in '{image}', or one with a member twice" if one is None else None
                 if one and image == "after":
                     fault = self._fault(one, known, codes[row] == self.update)
