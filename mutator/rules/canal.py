@@ -77,6 +77,7 @@ class CanalJson(ImageMessages):
         **dict.fromkeys(_TRANSACTION, b"transaction"),
         b"MHEARTBEAT": b"heartbeat",
     }
+    parts = (OrderPart("message.id", "long", "id"),)
     kind = "type"
     images = ("data",)
     says = ("database", "table", "id", "old", "mysqlType")
@@ -89,7 +90,7 @@ class CanalJson(ImageMessages):
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
         """Return the batch."""
         ids = columns["id"]
-        return (OrderPart("message.id", "long", "id"),) if ids.null_count < len(ids) else ()
+        return self.parts if ids.null_count < len(ids) else ()
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
         """Return the fields of a table in its messages, with their types in MySQL."""

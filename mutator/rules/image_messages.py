@@ -92,7 +92,8 @@ class ImageMessages(MessageRows):
     images: ClassVar[tuple[str, ...]]  # the members with images
     says: ClassVar[tuple[str, ...]]  # the other members that are read
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
-    orders: tuple[OrderPart, ...] = ()
+    parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
+    orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
 
     @abstractmethod
@@ -106,7 +107,7 @@ class ImageMessages(MessageRows):
     @property
     def beside(self) -> tuple[str, ...]:
         """The fields of rows of records that order them, and are no fields of the records."""
-        return tuple(part.name for part in self.orders)
+        return tuple(part.name for part in self.parts)
 
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
@@ -145,7 +146,7 @@ class ImageMessages(MessageRows):
         clash = next((one.name for one in fields if one.name in (FIELD, *self.beside)), None)
         if clash is not None:
             raise ValueError(f"has a column {clash}, which is the name of another field here")
-        return pa.schema([*fields, (FIELD, pa.string()), *((one.name, ORDER_TYPES[one.type]) for one in self.orders)])
+        return pa.schema([*fields, (FIELD, pa.string()), *((one.name, ORDER_TYPES[one.type]) for one in self.parts)])
 
     def file_schema(self, schema: Any, records: Any) -> Any:
         """Return the schema to read a file with: that of all messages."""
@@ -179,12 +180,12 @@ class ImageMessages(MessageRows):
 
     def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
         """Return the columns of the fields that order, as far as the run reads them."""
-        parts = [part for part in self.orders if part.name in records.names]
+        parts = [part for part in self.parts if part.name in records.names]
         return {part.name: part.values(columns[part.path]) for part in parts}
 
     def ordered(self, codes: Sequence[bytes | None], orders: Columns, cure: str) -> list[bytes | None]:
         """Return op codes; of rows without the first of the fields that order, the reason of a reject."""
-        parts = [part for part in self.orders if part.name in orders]
+        parts = [part for part in self.parts if part.name in orders]
         if not parts:
             return [*codes]
         missing = orders[parts[0].name].is_null().to_pylist()

@@ -57,6 +57,7 @@ class MaxwellJson(ImageMessages):
         **{code: code for code in (b"insert", b"update", b"delete", _BOOTSTRAP, *_NO_ROWS)},
         **dict.fromkeys(_DDL, b"schema change"),
     }
+    parts = (*_POSITION[:-1], *_TRANSACTION)
     kind = "type"
     images = ("data",)
     says = ("database", "table", "position", "xid", "xoffset", "commit")

@@ -41,6 +41,7 @@ class OggJson(ImageMessages):
 
     title = "GoldenGate"
     codes = {b"I": b"insert", b"U": b"update", b"D": b"delete", b"T": b"truncate"}  # noqa: RUF012
+    parts = (OrderPart("message.pos", "string", "pos"),)
     kind = "op_type"
     images = ("before", "after")
     says = ("table", "pos")
@@ -52,7 +53,7 @@ class OggJson(ImageMessages):
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
         """Return the place in the trail."""
         places = columns["pos"]
-        return (OrderPart("message.pos", "string", "pos"),) if places.null_count < len(places) else ()
+        return self.parts if places.null_count < len(places) else ()
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
         """Return the fields of a table, without those that say that another one is missing."""

@@ -241,6 +241,18 @@ def test_messages_that_are_no_rows(
     assert f"messages that are no rows: {note}" in report.notes
 
 
+@pytest.mark.parametrize(
+    ("dialect", "message"), [("debezium", {"ts_ms": 5}), *((one, None) for one in ("maxwell", "canal", "ogg"))]
+)
+def test_a_run_without_rows(tmp_path: Path, dialect: str, message: Any) -> None:
+    work = work_of(tmp_path, dialect)
+    work.put("feed/f_1.json", lines(DIALECTS[dialect].message(STORY[0])))
+    work.put("none/f_2.json", lines(message))
+    work.run()
+    work.run(master="out1", feed="none")
+    assert work.rows() == [STORY[0].after]
+
+
 def without(message: Mapping[str, Any], *names: str) -> Any:
     return {name: value for name, value in message.items() if name not in names}
 
@@ -336,6 +348,14 @@ def test_messages_of_maxwell_that_nothing_orders(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
         work.run()
     assert work.run({"sequence.pattern": "last"}).counts["feed inserted"] == 5
+
+    work.put("feed/f_1.json", lines(maxwell(STORY[0])))
+    work.put("feed/f_2.json", lines(maxwell_by_transaction(STORY[1])))
+    with pytest.raises(
+        DataError, match=r"f_2\.json: has messages in the order of message\.xid, .*; name fields in ord"
+    ):
+        work.run()
+    (tmp_path / "feed" / "f_2.json").unlink()
 
     boot = {**without(maxwell(STORY[0]), "position", "xid", "xoffset"), "type": "bootstrap-insert"}
     work.put("feed/f_1.json", lines(*map(maxwell, STORY), boot))

@@ -25,6 +25,8 @@ from mutator.rules.flat_dialects import SEQUENCE
 from mutator.rules.order_types import Part, tuple_type
 
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
+_ONE_ORDER = f"name fields in {setting('temporal.ordering.field.ordinal')} that all have, or set "
+_ONE_ORDER += f"{setting('sequence.pattern')} if it is the names of the files"
 _ROWS = 10_000  # at the beginning of a file, which show what it is
 
 
@@ -95,12 +97,20 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
 
 
 def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
-    """Return the order of a run: that of the messages of its feed, unless settings name another. Raises ConfigError."""
+    """Return the order of a run: that of the messages of its feed, unless settings name another.
+
+    Raises ConfigError without one, and DataError for several.
+    """
     envelopes, order = [one.wrapped.envelope for one in feed if one.wrapped is not None], rows.order
     if order.of_feed or SEQUENCE in order.fields:
         _check_sequences(rows.ops, feed)
     if order.of_feed:
         found = next((one.order for one in envelopes if one.order), ())
+        for one in feed:
+            if one.wrapped is not None and one.wrapped.envelope.order not in ((), found):
+                own, other = (", ".join(name for name, _ in names) for names in (one.wrapped.envelope.order, found))
+                what = f"has messages in the order of {own}, and other files in that of {other}"
+                raise error("format", path=one.path, what=what, cure=_ONE_ORDER)
         if not found:
             what = "is not set, and no message of the feed says what orders it"
             if rows.ops.table is not None:
