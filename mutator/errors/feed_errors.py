@@ -75,6 +75,10 @@ FEEDS: dict[int, dict[str, str]] = {
             "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "
             "older rows, {default.{field}}"
         ),
+        "dialect.forgotten": (
+            "{path}: its rows are messages of a change capture, whose records are within them, and {feed.dialect} is "
+            "not set: set {feed.dialect={dialect}}, and {id.field.ordinals} to the primary key of the table"
+        ),
         "feed.none": (
             "{path}: has no feed files, and {the master} has no rows yet, so there is nothing to merge; check the "
             "path, or run again when feed files have arrived"

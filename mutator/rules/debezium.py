@@ -110,6 +110,11 @@ class DebeziumRows(MessageRows):
     decimals: str | None = None
     types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
 
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """The columns in the schema of the messages."""
+        return tuple(self.types)
+
     def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         """Return the values of a column, which rows have other values, and why."""
         if name in self.types:
@@ -162,6 +167,14 @@ class DebeziumJson(DebeziumRows):
         known = objects_in(payload_of(schema, own.prefix), "after") or ()
         own = replace(own, about=self.table, of_any_table=tuple(one.name for one in known))
         return own if self.table is None else replace(own, fields_of_table=first.members(images))
+
+    def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
+        """Return the tables in ``source``."""
+        prefix = prefix_of(schema)
+        paths = [prefix + name for name in TABLE_PATHS]
+        batch = first.batch(schema_of_messages(prefix, schema, ()), paths)
+        rows = zip(*(batch.column(name).to_pylist() for name in paths), strict=True) if batch else ()
+        return [name for name in (table_name(*row) for row in rows) if name is not None]
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""

@@ -79,21 +79,30 @@ class DebeziumFlat(DebeziumRows):
 
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumFlat:
         """Return the envelope of a file: with its fields, its form, its table, and the types in its schema."""
-        own = replace(self, prefix=prefix_of(schema) if first.is_json else "", is_json=first.is_json)
-        own = replace(own, names=tuple(payload_of(schema, own.prefix).names), about=self.table)
+        own = self._in_file(schema, first)
         if own.prefix:
             batch = first.batch(own.file_schema(schema, ()), ["schema"])
             texts = [] if batch is None else batch.column("schema").drop_null().to_pylist()
             fields = fields_of_schema(texts[0]) if texts else []
             own = replace(own, types={one["field"]: type_of(one) for one in fields if not is_added(one["field"])})
-        if self.table is None and "__table" in own.names:
-            of_table = [own.prefix + name for name in _OF_TABLE if name in own.names]
-            batch = first.batch(own.file_schema(schema, ()), of_table)
-            columns = {name.removeprefix(own.prefix): batch.column(name) for name in (of_table if batch else ())}
-            rows = zip(*(_texts(columns, name, len(batch or ())) for name in _OF_TABLE), strict=True)
-            names = (table_name(*row) for row in rows)
-            own = replace(own, about=next((name for name in names if name is not None), None))
+        if self.table is None:
+            own = replace(own, about=next(iter(self.tables(schema, first)), None))
         return own
+
+    def _in_file(self, schema: Any, first: FirstOfFile) -> DebeziumFlat:
+        own = replace(self, prefix=prefix_of(schema) if first.is_json else "", is_json=first.is_json)
+        return replace(own, names=tuple(payload_of(schema, own.prefix).names), about=self.table)
+
+    def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
+        """Return the tables in ``__table``."""
+        own = self._in_file(schema, first)
+        if "__table" not in own.names:
+            return []
+        of_table = [own.prefix + name for name in _OF_TABLE if name in own.names]
+        batch = first.batch(own.file_schema(schema, ()), of_table)
+        columns = {name.removeprefix(own.prefix): batch.column(name) for name in (of_table if batch else ())}
+        rows = zip(*(_texts(columns, name, len(batch or ())) for name in _OF_TABLE), strict=True)
+        return [name for name in (table_name(*row) for row in rows) if name is not None]
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the record and those that are added. Raises ValueError for another file."""

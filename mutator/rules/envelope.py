@@ -25,7 +25,7 @@ op code. Immutable, and the same in every process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -161,6 +161,11 @@ class Envelope(ABC):
         return ()
 
     @property
+    def typed(self) -> Collection[str]:
+        """The fields whose types the messages say."""
+        return ()
+
+    @property
     def deletes_all(self) -> bool:
         """Whether every row is a delete, so that it may lack fields."""
         return False
@@ -179,6 +184,10 @@ class Envelope(ABC):
         keys: the fields of the ID.
         """
         return self
+
+    def tables(self, schema: Any, first: FirstOfFile) -> Sequence[str]:
+        """Return the names of the tables that the first rows of a file are of, one for each row that says it."""
+        return ()
 
     def record_schema(self, schema: Any) -> Any:
         """Return the pa.Schema of the rows of records in a file of a pa.Schema. Raises ValueError if it has none."""

@@ -1,13 +1,14 @@
 """The envelopes of rows with a field that says what they do, by name.
 
-To add one, write a module with a class of ``rules.envelope``, and a line here. A setting chooses it by its name; define
+To add one, write a module with a class of ``rules.envelope``, and an entry here, which also says how files of it are
+recognized (``init`` and the guard of a forgotten setting ask it). A setting chooses it by its name; define
 a new one as an attribute of ``config.definitions.rows.OpSpec``. Of several that are chosen, the last is used, so one
 that is chosen by default comes before the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mutator.rules.flat_dialects import FLAT_DIALECTS, FlatDialect
@@ -30,6 +31,10 @@ class EnvelopeKind(NamedTuple):
     usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
     note: str = ""  # on what the files cannot say
     by_sequence: bool = False  # the sequences in the names of the files are a part of its order
+    # Whether a file is of the dialect: the paths of its fields, and a function that returns the first values of one
+    recognizes: Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool] | None = None
+    around: tuple[str, ...] = ()  # the fields of messages around a row, which are none of the record
+    inserts: tuple[str, ...] = ()  # codes of rows that insert records; those of a snapshot first
 
 
 def _op_codes(**members: Any) -> Envelope:
@@ -85,6 +90,24 @@ def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
     return EnvelopeKind(made, _DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
 
 
+def _is_debezium_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+    """Return whether files have messages: each names its connector in ``source``, and has a member for an image."""
+    prefix = "payload." if "schema" in names else ""
+    own = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    return {"op", "source.connector"} <= own and bool({"before", "after"} & own)
+
+
+def _is_debezium_flat(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+    """Return whether ``__deleted`` or ``__op`` has its codes in each row, and no other value."""
+    prefix = "payload." if {"payload", "schema"} <= {*names} else ""
+    for name, codes in (("__deleted", _FLAGS), ("__op", _OPS)):
+        if prefix + name in names:
+            found = {value for value in values(prefix + name) if value is not None}
+            return bool(found) and found <= codes
+    return False
+
+
+_FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
 _DELETES, _DIALECT = "delete.when", "feed.dialect"
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
@@ -122,9 +145,19 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the op of a message says what it does",
         _SAID_OF_DEBEZIUM,
         ("json",),
+        recognizes=_is_debezium_json,
+        around=("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "schema", "payload"),
+        inserts=("r", "c"),
     ),
     "debezium-flat": EnvelopeKind(
-        _debezium_flat, _DIALECT, _OF_DEBEZIUM, "__op and __deleted say what a row does", _SAID_OF_DEBEZIUM
+        _debezium_flat,
+        _DIALECT,
+        _OF_DEBEZIUM,
+        "__op and __deleted say what a row does",
+        _SAID_OF_DEBEZIUM,
+        recognizes=_is_debezium_flat,
+        around=("schema", "payload"),
+        inserts=("r", "c"),
     ),
     "maxwell-json": EnvelopeKind(
         _maxwell_json, _DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
@@ -146,3 +179,15 @@ def chosen_by(setting: str) -> tuple[str, ...]:
     ('code', 'not null')
     """
     return tuple(name for name, one in ENVELOPES.items() if one.setting == setting)
+
+
+def recognized(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> str | None:
+    """Return the dialect of a file; None if its rows are plain records.
+
+    names: of its fields, with the paths of those within them. values: returns the first values of one.
+
+    >>> recognized(["id", "__op"], lambda name: [b"c", b"d"]), recognized(["id", "op"], lambda name: [b"c", b"d"])
+    ('debezium-flat', None)
+    """
+    found = (name for name, one in ENVELOPES.items() if one.recognizes is not None and one.recognizes(names, values))
+    return next(found, None)

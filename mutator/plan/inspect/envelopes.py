@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -17,12 +17,13 @@ from mutator.formats.content import Wrapped
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import is_delete_source
-from mutator.plan.inspect.first_rows import first_batch
+from mutator.plan.inspect.first_rows import Column, first_batch
 from mutator.plan.inspect.source import Source
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
-from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.flat_dialects import SEQUENCE
 from mutator.rules.order_types import Part, tuple_type
+from mutator.rules.typed_values import canonical
 
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
 _ONE_ORDER = f"name fields in {setting('temporal.ordering.field.ordinal')} that all have, or set "
@@ -75,12 +76,8 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
     if own is None or not unwraps(ops):
         return source
     kind, chosen = ENVELOPES[ops.envelope], setting(f"{ENVELOPES[ops.envelope].setting}={ops.envelope}")
-    stored = own.schema if own.opened is None else own.opened
-    names = stored.names
-    envelope = envelope_of(
-        ops, names[ops.field] if isinstance(ops.field, int) and ops.field < len(names) else ops.field
-    )
-
+    stored = _stored(source)
+    envelope = _envelope(ops, stored)
     try:
         if kind.formats and source.file_format not in kind.formats:
             raise ValueError(f"is {source.format.title}, which {chosen} does not read")
@@ -94,6 +91,54 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
     schema = pa.schema([one for one in schema if one.name not in unnamed])
     file_schema = replace(own, schema=schema, native=None, opened=None)
     return replace(source, file_schema=file_schema, wrapped=Wrapped(envelope, stored))
+
+
+def _stored(source: Source) -> Any:
+    """Return the pa.Schema of a file, with the members of JSON objects."""
+    own = source.file_schema
+    assert own is not None
+    return own.schema if own.opened is None else own.opened
+
+
+def _envelope(ops: OpSpec, schema: Any) -> Envelope:
+    names, field = schema.names, ops.field
+    return envelope_of(ops, names[field] if isinstance(field, int) and field < len(names) else field)
+
+
+def tables_in(ops: OpSpec, source: Source) -> Sequence[str]:
+    """Return the tables that the first rows of a file say they are of."""
+    if source.file_schema is None:
+        return ()
+    try:
+        return _envelope(ops, _stored(source)).tables(_stored(source), _First(source))
+    except ValueError:  # another file, as a run says
+        return ()
+
+
+def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> str | None:
+    """Return the dialect that the rows of a file are messages of; None if they are plain records.
+
+    columns: the first rows of the file, by field, where they are known.
+    """
+    if source.file_schema is None:
+        return recognized([*(columns or ())], (columns or {}).__getitem__)
+    stored = _stored(source)
+
+    def values(name: str) -> Column:
+        if columns is not None and name in columns:
+            return columns[name]
+        batch = _First(source).batch(stored, [name])
+        return [] if batch is None else canonical(batch.column(name)).to_pylist()
+
+    return recognized([*_paths(stored)], values)
+
+
+def _paths(fields: Any, above: str = "") -> Iterator[str]:
+    """Yield the paths of fields, and of those within them."""
+    for one in fields:
+        yield above + one.name
+        if pa.types.is_struct(one.type):
+            yield from _paths(one.type, f"{above}{one.name}.")
 
 
 def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:

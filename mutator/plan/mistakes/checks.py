@@ -5,7 +5,12 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters
 from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
-from mutator.plan.mistakes.op_codes import check_forgotten_op, check_op_codes
+from mutator.plan.mistakes.op_codes import (
+    check_forgotten_dialect,
+    check_forgotten_op,
+    check_op_codes,
+    dialect_warnings,
+)
 from mutator.plan.mistakes.orders import order_warnings
 from mutator.plan.mistakes.roles import check_feed_directories, check_partition_directories, check_roles, role_warnings
 from mutator.plan.mistakes.samples import samples_of
@@ -14,6 +19,7 @@ from mutator.plan.mistakes.samples import samples_of
 def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
     check_roles(config.rows, survey)
+    check_forgotten_dialect(config.rows, survey)
     samples = samples_of(config.rows, survey)
     check_delimiters(config.rows, survey.state, samples)
     check_header_rows(config.rows, samples)
@@ -22,6 +28,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_partition_directories(config.rows.key, config.inputs, survey)
     check_feed_directories(config.rows, survey)
     return (
+        *dialect_warnings(config.rows, config.output, survey),
         *role_warnings(config.rows.ops, survey),
         *order_warnings(config.rows.order, survey, samples),
         *id_warnings(config.rows.key, survey, samples),

@@ -2,18 +2,20 @@
 
 A run would cut the named field from each row, and read deletes as upserts. Whether the op codes of all rows are
 plausible is checked after the merge (``pipeline.op_codes``); here, another field with op codes shows the mistake and
-its cure.
+its cure. A feed of messages whose ``feed.dialect`` is not set is the same mistake.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from mutator.config.settings import OperationSpec, OpSpec, OutputSpec
+from mutator.config.settings import OperationSpec, OpSpec, OutputSpec, RowSpec
 from mutator.errors import error
-from mutator.errors.parts import setting, value_of_rows
+from mutator.errors.parts import place, setting, value_of_rows
+from mutator.plan.inspect.envelopes import dialect_of
 from mutator.plan.inspect.first_rows import FILES, first_rows
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.op_codes import (
     CodeFacts,
     counted_codes,
@@ -65,8 +67,10 @@ def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec
                 continue
             codes = CodeFacts.of(column, name if named_like_op_codes(name) else None)
             deletes = delete_marks(name, codes.counts) or _deletes_of(codes)
-            cure = f"set {setting(f'op={name}')}"
-            if is_delete_time(name, codes.counts):
+            cure, dialect = f"set {setting(f'op={name}')}", dialect_of(source)
+            if dialect is not None:
+                cure = f"set {setting(f'feed.dialect={dialect}')}"
+            elif is_delete_time(name, codes.counts):
                 cure += " and " + setting("delete.when='not null'")
             elif not deletes:
                 continue
@@ -74,6 +78,34 @@ def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec
                 cure += f" and {setting(f'delete_codes={value_of_rows(listed_codes(deletes))}')}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
+
+
+def check_forgotten_dialect(rows: RowSpec, survey: Survey) -> None:
+    """Raise ConfigError for messages around rows, with a key that is none of their own fields."""
+    for source in survey.feed[:FILES] if rows.ops.dialect is None and not survey.compares else ():
+        dialect = dialect_of(source)
+        around = () if dialect is None else ENVELOPES[dialect].around
+        if around and source.file_schema is not None:
+            names = source.file_schema.schema.names
+            ids = {names[one] if isinstance(one, int) and one < len(names) else one for one in rows.key.ids}
+            if not ids & {*names} - {*around}:
+                raise error("dialect.forgotten", path=source.shown_path, dialect=dialect)
+
+
+def dialect_warnings(rows: RowSpec, output: OutputSpec, survey: Survey) -> Iterator[str]:
+    """Yield a warning on rows that say what they do, and that are merged as plain records."""
+    if rows.ops.dialect is not None or rows.ops.field is not None or output.schema is not None or survey.compares:
+        return
+    known = _fields_of_master(survey)
+    for source in survey.feed[:FILES]:
+        if source.file_schema is not None and not known >= {*source.file_schema.schema.names}:
+            dialect = dialect_of(source)
+            if dialect is not None:
+                yield (
+                    f"{place(source.shown_path)}: its rows say what they do ({ENVELOPES[dialect].why}), and are merged "
+                    f"as plain records, so deletes are upserts: set {setting(f'feed.dialect={dialect}')}"
+                )
+                return
 
 
 def _deletes_of(codes: CodeFacts) -> set[bytes]:

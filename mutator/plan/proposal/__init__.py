@@ -4,6 +4,7 @@ inputs         find and read the first rows; only it and guessed_encoding open f
 guessed_encoding    the encodings of both sides, by their first bytes
 dialects       lines → delimiter, quotes, header
 tables         the first rows of the files, by field; fields of master and feed, numbered or named alike
+messages       feeds of messages: dialect, table, types, record ID
 operations     op code field, delete codes, prefix of delete files
 record_ids     fields of the record ID
 order_fields   field of the order value, or the sequences of file names

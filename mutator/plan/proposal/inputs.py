@@ -299,4 +299,4 @@ def _table(
     columns = {renamed.get(name, name): list(values) for name, values in rows.columns.items()}
     if names is not None and len(names) == len(columns):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
-    return SampleTable(source.name, columns, rows.count, source.sequence, directory, types, rows.others)
+    return SampleTable(source.name, columns, rows.count, source.sequence, directory, types, rows.others, source)

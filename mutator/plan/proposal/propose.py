@@ -22,7 +22,17 @@ from mutator.plan.proposal.file_forms import (
 )
 from mutator.plan.proposal.guessed_encoding import ENCODING, MASTER_ENCODING
 from mutator.plan.proposal.inputs import FILES, GivenInputs, Side, find_inputs, read_tables
-from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
+from mutator.plan.proposal.key_and_order import (
+    ID,
+    ORDER,
+    ORDER_TYPE,
+    SEQUENCES,
+    key_choice,
+    key_of,
+    order_choices,
+    recorded_order,
+)
+from mutator.plan.proposal.messages import Messages, messages_of
 from mutator.plan.proposal.operations import (
     DELETE_CODES,
     KEEP_OP,
@@ -79,12 +89,16 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     if given.nameless:
         forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
+    lines = _input_lines(given, raw_master, raw_feed, forms)
+    messages = messages_of(raw_master, raw_feed, settings)
+    if messages is not None:
+        raw_feed = list(messages.tables)
     layout = Layout.of(raw_master, raw_feed, forms.names, is_named=forms.named)
     _check_fields(layout, settings, config.rows.key)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
-    roles, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
-    found = [*roles, *forms.choices, *output_format(given)]
+    roles, notes = _roles(layout, given, config, settings, messages) if known_fields else ([], [])
+    found = [*(messages.choices if messages else ()), *roles, *forms.choices, *output_format(given)]
     if {MASTER_FORMAT, FEED_FORMAT} <= settings.keys():
         found = [one for one in found if one.key != FORMAT]
     known = {choice.key for choice in found}
@@ -96,8 +110,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     )
     others = tuple(Choice(key, value, "as you set it") for key, value in settings.items() if key not in known)
     choices = tuple(choice.read_by(config.wording.audience) for choice in (*decided, *others))
-    proposal = Proposal(choices, (*notes, *forms.notes))
-    return Proposed(proposal, _input_lines(given, raw_master, raw_feed, forms))
+    proposal = Proposal(choices, (*notes, *(messages.notes if messages else ()), *forms.notes))
+    return Proposed(proposal, lines)
 
 
 def _check_fields(layout: Layout, settings: Mapping[str, Any], key: KeySpec) -> None:
@@ -125,22 +139,25 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any], key: KeySpec) -> 
 
 
 def _roles(
-    layout: Layout, given: GivenInputs, config: Config, settings: Mapping[str, Any]
+    layout: Layout, given: GivenInputs, config: Config, settings: Mapping[str, Any], messages: Messages | None
 ) -> tuple[list[Choice], list[str]]:
-    """Return the settings that give fields and files a meaning, and notes."""
+    """Return the settings that give fields and files a meaning, and notes. messages: which the rows of the feed are."""
     has_master = given.master is not None
     raw = layout.inputs(None, has_master=has_master)
     op = layout.field(settings[OP]) if OP in settings else None
-    if op is None and config.rows.text.count != "any":
+    if op is None and messages is None and config.rows.text.count != "any":
         op = op_field(raw, layout.widths)
     inputs = layout.inputs(op, has_master=has_master)
-    operations = _operations(inputs, layout, given, config, op)
+    operations = _operations(inputs, layout, given, config, op) if messages is None else []
     # A bridge leaves the key to the first run.
     recorded = None if given.state is None or given.state.is_without_key else given.state
-    key = key_of(inputs, layout, recorded, settings, op)
+    key = messages.key if messages is not None and recorded is None and ID not in settings else None
+    key = key or key_of(inputs, layout, recorded, settings, op)
     choices = [key_choice(key, layout)]
     ids = key.fields if key is not None else ()
-    if recorded is not None:
+    if messages is not None and messages.order and not {ORDER, SEQUENCES} & settings.keys():
+        choices.append(Choice(ORDER, None, f"messages say their order: {', '.join(messages.order)}"))
+    elif recorded is not None:
         choices += recorded_order(recorded, inputs, layout, op)
     else:
         fields = order_fields(inputs, ids, op)
@@ -160,7 +177,7 @@ def _roles(
             choices.append(Choice(KEY_SCOPE, "partition", why))
     if given.master is None or not any(source.bytes for source in given.master.sources):
         choices.append(Choice(EMPTY_MASTER, True, "there is no master yet; remove this line after the first run"))
-    return choices, _notes_on(inputs, layout, given, ids, has_deletes=bool(operations))
+    return choices, _notes_on(inputs, layout, given, ids, has_deletes=bool(operations or messages))
 
 
 def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Config, op: str | None) -> list[Choice]:

@@ -58,10 +58,10 @@ class _Candidate:
             -self.at,
         )
 
-    def why(self, has_master: bool) -> str:
-        whose = "the master" if has_master else "the feed"
-        text = f"{counted(self.distinct, 'distinct value')} in {counted(self.rows, 'row')} of {whose}"
-        if has_master and self.feed_ids:
+    def why(self, whose: str | None) -> str:
+        """Return the reason. whose: what shows that IDs are unique; None: nothing but the feed."""
+        text = f"{counted(self.distinct, 'distinct value')} in {counted(self.rows, 'row')} of {whose or 'the feed'}"
+        if whose is not None and self.feed_ids:
             text += f"; {self.known:,} of {counted(self.feed_ids, 'ID')} of the feed occur there"
         return text
 
@@ -76,8 +76,11 @@ class RecordId:
     certain: bool = True
 
 
-def record_id(inputs: Inputs, op: str | None) -> RecordId | None:
-    """Return the fields of the record ID; None if there are no rows, or no field may be one. op: the op code field."""
+def record_id(inputs: Inputs, op: str | None, whose: str = "the master") -> RecordId | None:
+    """Return the fields of the record ID; None if there are no rows, or no field may be one.
+
+    op: the op code field. whose: what the rows of the master are called.
+    """
     feed = SampleRows.of(inputs.feed)
     base = SampleRows.of(inputs.master) if any(table.count for table in inputs.master) else feed
     if not base.count:
@@ -95,10 +98,10 @@ def record_id(inputs: Inputs, op: str | None) -> RecordId | None:
     if not has_master:
         return _without_master(found, base)
     best = max(found, key=_Candidate.rank)
-    return _chosen(best, found, base)
+    return _chosen(best, found, base, whose)
 
 
-def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows) -> RecordId:
+def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows, whose: str) -> RecordId:
     rivals = [
         one for one in found if one is not best and one.almost and one.plain and len(one.fields) == len(best.fields)
     ]
@@ -109,8 +112,8 @@ def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows) -> 
         clearer = best.overlap - rival.overlap > 0.2 and base.count >= _ENOUGH
         most = max(one.named for one in rivals)
         certain = (clearer and best.named >= most) or best.named > most
-    others = tuple((one.fields, one.why(has_master=True)) for one in rivals[:3])
-    why = best.why(has_master=True)
+    others = tuple((one.fields, one.why(whose)) for one in rivals[:3])
+    why = best.why(whose)
     if base.count < _ENOUGH:
         why += "; so few rows show little"
     return RecordId(best.fields, why, others, certain)
@@ -126,8 +129,8 @@ def _without_master(found: Sequence[_Candidate], feed: SampleRows) -> RecordId:
         best = (named or plain)[0]
     else:
         best = max(named or plain, key=lambda one: (one.distinct > 0.5 * one.rows, -one.at, one.distinct))
-    others = tuple((one.fields, one.why(has_master=False)) for one in plain if one is not best and one.almost)[:3]
-    why = f"{best.why(has_master=False)}; without a master nothing shows that it is unique"
+    others = tuple((one.fields, one.why(None)) for one in plain if one is not best and one.almost)[:3]
+    why = f"{best.why(None)}; without a master nothing shows that it is unique"
     return RecordId(best.fields, why, others, certain=bool(named) and len(named) == 1)
 
 

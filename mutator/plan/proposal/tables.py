@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Value
 
 Values = list[bytes | None]
@@ -24,6 +25,7 @@ class SampleTable:
     directory: str = ""  # of its partition, such as day=2026-01-31
     order_types: Mapping[str, str | None] = field(default_factory=dict)  # of fields with data types
     others: int = 0  # rows that were left out: their width is not that of most rows
+    source: Source | None = None  # the file
 
     @property
     def fields(self) -> tuple[str, ...]:

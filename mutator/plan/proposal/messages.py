@@ -1,0 +1,223 @@
+"""The settings of a feed whose rows are messages: the dialect, the table, the key, and what nothing in them says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from mutator.config import parse
+from mutator.config.settings import RowSpec
+from mutator.errors.display import counted
+from mutator.errors.parts import quoted_value
+from mutator.plan.inspect.envelopes import dialect_of, tables_in, unwrapped
+from mutator.plan.inspect.first_rows import first_rows
+from mutator.plan.inspect.source import Source
+from mutator.plan.proposal.choices import Choice
+from mutator.plan.proposal.record_ids import RecordId, record_id
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
+from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
+from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.facts import Facts
+from mutator.rules.order_units import epoch_unit
+
+DIALECT, TABLE, UNIT, DECIMALS = "feed.dialect", "feed.table", "feed.time.unit", "feed.decimals"
+REJECTS = "reject.policy"
+_ROWS, _BYTES = 50_000, 8 << 20  # of a file
+_NO_NUMBER = re.compile(rb".*[A-Za-z/=].*")
+_DIGITS = re.compile(rb"(?:[0-9]{4})+")  # may be base64
+_UNTYPED = "the messages have no types: times that are numbers, and decimals in base64, are written as they are, "
+_UNTYPED += "unless {output.schema} has the types of these fields"
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_ENOUGH = 10  # rows that insert records, which show whether values are unique
+_ALMOST = 0.02  # of the rows of a snapshot, which may repeat a key
+# What a delete has in columns that are not NULL, and not of the key.
+_DEFAULTS = {b"", b"0", b"0.0", b"false", b"AA==", b"{}", b"1970-01-01T00:00:00Z", b"00:00:00Z"}
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What the messages of a feed say."""
+
+    choices: tuple[Choice, ...]
+    tables: tuple[SampleTable, ...]  # of the rows that are upserts
+    key: RecordId | None
+    order: tuple[str, ...]  # the fields by which the dialect orders rows; () if it does not
+    notes: tuple[str, ...]
+
+
+class _File(NamedTuple):
+    """The first rows of records in a file."""
+
+    source: Source
+    envelope: Envelope
+    columns: Mapping[str, Sequence[bytes | None]]
+    codes: Sequence[bytes | None]
+
+    def are(self, kind: int) -> list[int]:
+        """Return the rows of a kind of operation."""
+        return [row for row, code in enumerate(self.codes) if self.envelope.operation(code or b"").kind == kind]
+
+    def rows(self, numbers: Sequence[int]) -> SampleTable:
+        """Return some rows, without what they do."""
+        columns = {name: [values[row] for row in numbers] for name, values in self.columns.items()}
+        return SampleTable(self.source.name, columns, len(numbers), self.source.sequence, source=self.source)
+
+
+def messages_of(
+    master: Sequence[SampleTable], feed: Sequence[SampleTable], settings: Mapping[str, Any]
+) -> Messages | None:
+    """Return what the messages of a feed say; None if its rows are plain records. settings: of the user."""
+    found = (dialect_of(one.source, one.columns) for one in feed if one.source is not None)
+    dialect = settings.get(DIALECT) or next((one for one in found if one is not None), None)
+    if dialect is None:
+        return None
+    why = f"the rows of the feed are messages of this form: {ENVELOPES[dialect].why}"
+    choices = [Choice(DIALECT, dialect, why)]
+    known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS) if key in settings} | {DIALECT: dialect}
+    rows = parse({"id.field.ordinals": "0", **known}).rows
+    sources = [one.source for one in feed if one.source is not None]
+    if TABLE not in settings:
+        tables = Counter(name for source in sources for name in tables_in(rows.ops, source))
+        if len(tables) > 1:
+            choices.append(_table(tables))
+            rows = replace(rows, ops=replace(rows.ops, table=str(choices[-1].value)))
+    files = [one for one in (_file(rows, source) for source in sources) if one is not None]
+    upserts = tuple(one.rows(one.are(UPSERT)) for one in files)
+    choices += [
+        *(one for one in _of_types(master, files) if one.key not in settings),
+        *(one for one in _of_rejects(files) if one.key not in settings),
+    ]
+    order = next((one.envelope.order for one in files if one.envelope.order), ())
+    key = _key(master, files, upserts, [code.encode() for code in ENVELOPES[dialect].inserts])
+    says_types = any(one.envelope.typed or one.source.format.stores_schema for one in files)
+    notes = [] if master or says_types or "unit" not in ENVELOPES[dialect].members else [_UNTYPED]
+    return Messages(tuple(choices), upserts, key, tuple(name for name, _ in order), tuple(notes))
+
+
+def _table(tables: Counter[str]) -> Choice:
+    (most, count), *others = tables.most_common()
+    why = f"{count:,} of the first {counted(tables.total(), 'message')} are of this table"
+    question = f"Which table is the master? The feed has messages of {', '.join(tables)}. Set {{{TABLE}}}."
+    return Choice(TABLE, most, why, [(name, f"{number:,}") for name, number in others], question)
+
+
+def _file(rows: RowSpec, source: Source) -> _File | None:
+    """Return the first rows of records in a file; None without any. Raises DataError for a file of another form."""
+    everything = _with(rows, unwrapped(_with(rows), source))
+    found = unwrapped(everything, source)  # every column as the key, so that no delete lacks it
+    if found.wrapped is None:
+        return None
+    columns = dict(first_rows(found, None, _ROWS, _BYTES).columns)
+    codes = columns.pop(rows.ops.field, [])
+    return _File(found, found.wrapped.envelope, columns, codes)
+
+
+def _with(rows: RowSpec, source: Source | None = None) -> RowSpec:
+    """Return how all fields of the records in a file are read."""
+    columns, beside = tuple[str, ...](), tuple[str, ...]()
+    if source is not None and source.wrapped is not None and source.file_schema is not None:
+        beside = source.wrapped.envelope.beside
+        columns = tuple(one for one in source.file_schema.schema.names if one not in (*beside, rows.ops.field))
+    order = replace(rows.order, fields=beside, of_feed=False)
+    return replace(rows, key=replace(rows.key, ids=columns), order=order)
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+def _key(
+    master: Sequence[SampleTable], files: Sequence[_File], upserts: Sequence[SampleTable], inserts: Sequence[bytes]
+) -> RecordId | None:
+    """Return the record ID: what deletes have, or by facts of the master, or of the rows that insert records."""
+    beside = {name for one in files for name in one.envelope.beside}
+    by_code = [[one.rows([at for at, code in enumerate(one.codes) if code == own]) for one in files] for own in inserts]
+    several = [tables for tables in by_code if sum(table.count for table in tables) >= _ENOUGH]
+    inserted = several[0] if several else [table for tables in by_code for table in tables]
+    rows = (tuple(map(_without(beside), tables)) for tables in (master if _count(master) else inserted, upserts))
+    of_master, of_feed = rows
+    inputs = Inputs(of_master, of_feed, named=True)
+    whose = "the master" if _count(master) else "the inserts in the feed"
+    fallback = record_id(inputs, None, whose)
+    deletes = SampleRows.of(_without(beside)(one.rows(one.are(DELETE))) for one in files)
+    fields = tuple(
+        name for name, values in deletes.columns.items() if None not in values and not {*values} <= _DEFAULTS
+    )
+    if not deletes.count or not fields or len(fields) == len(deletes.fields):
+        return fallback
+    base = SampleRows.of(inputs.master)
+    why = f"{counted(deletes.count, 'delete')} of the first rows {'has' if deletes.count == 1 else 'have'} values there"
+    is_unique = _is_unique(base, fields)
+    smaller = any(_is_unique(base, fields[:at] + fields[at + 1 :]) for at in range(len(fields)) if len(fields) > 1)
+    if is_unique and not smaller:
+        return RecordId(fields, f"{why} alone")
+    if is_unique and 2 * len(fields) <= len(deletes.fields):
+        others = () if fallback is None else ((fallback.fields, fallback.why),)
+        return RecordId(fields, f"{why} alone", others, certain=False)
+    return fallback
+
+
+def _count(tables: Sequence[SampleTable]) -> int:
+    return sum(one.count for one in tables)
+
+
+def _without(names: Collection[str]) -> Callable[[SampleTable], SampleTable]:
+    def table(one: SampleTable) -> SampleTable:
+        return replace(one, columns={name: values for name, values in one.columns.items() if name not in names})
+
+    return table
+
+
+def _is_unique(rows: SampleRows, fields: Sequence[str]) -> bool:
+    """Return whether nearly all rows have an ID of their own; True without rows."""
+    keys = rows.keys(fields)
+    return len(keys) - len({*keys}) <= _ALMOST * len(keys)
+
+
+def _of_types(master: Sequence[SampleTable], files: Sequence[_File]) -> Iterator[Choice]:
+    """Yield the settings of times and decimals that neither the messages nor their form say."""
+    schemas = [one.source.file_schema.schema for one in master if one.source and one.source.file_schema]
+    types = {one.name: one.type for schema in schemas for one in schema}
+    known = {name for one in files for name in one.envelope.typed}
+    rows = SampleRows.of(one.rows(one.are(UPSERT)) for one in files)
+    facts = {name: Facts(rows.columns[name]) for name in types if name in rows.columns and name not in known}
+    times = {name: one.orders("long") for name, one in facts.items() if _is_time(types[name])}
+    numbers = [number for orders in times.values() for number in orders if number is not None]
+    if numbers:
+        counts = Counter(filter(None, map(epoch_unit, numbers))).most_common(1)
+        unit, count = counts[0] if counts else ("", 0)
+        shown = _and([name for name, orders in times.items() if {*orders} != {None}])
+        why = f"the master has times in {shown}, and the messages whole numbers"
+        why += f", of which {count:,} of {len(numbers):,} are {unit} since 1970, if these are recent times" * bool(unit)
+        question = f"What do the whole numbers in {shown} count? Nothing in the messages says it. Set {{{UNIT}}}."
+        others = [(short, name) for name, short in _UNITS.items() if name != unit]
+        yield Choice(UNIT, _UNITS.get(unit), why, others, question, needed=True)
+    decimals = {name: one.present for name, one in facts.items() if pa.types.is_decimal(types[name])}
+    for is_text, value in ((False, "base64"), (True, "text")):
+        of = _DIGITS if is_text else _NO_NUMBER
+        found = [(name, one) for name, values in decimals.items() for one in values if of.fullmatch(one)]
+        if found:
+            name, first = found[0]
+            why = f"field {name} is a decimal in the master, and {quoted_value(first)} in a message"
+            question = f"Is {quoted_value(first)} in field {name} a number, or base64? Set {{{DECIMALS}}}."
+            others = [("base64", "decimal.handling.mode is precise")] if is_text else []
+            yield Choice(DECIMALS, value, why, others, question if is_text else None)
+            return
+
+
+def _is_time(data_type: Any) -> bool:
+    return bool(pa.types.is_timestamp(data_type) or pa.types.is_time(data_type))
+
+
+def _of_rejects(files: Sequence[_File]) -> Iterator[Choice]:
+    """Yield the setting of a run that leaves out what cannot be merged."""
+    faults = [one.envelope.operation(one.codes[row] or b"").fault for one in files for row in one.are(REJECTED)]
+    if faults:
+        why = f"{counted(len(faults), 'message')} of the first rows cannot be merged; the first {faults[0]}"
+        question = f"Is the result right without messages that cannot be merged? If not, set {{{REJECTS}}} to fail."
+        yield Choice(REJECTS, "quarantine", why, [("fail", "stop before anything is written")], question)
