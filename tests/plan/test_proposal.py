@@ -2,9 +2,12 @@
 
 import gzip
 import tomllib
+from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
+from mutator.cli import main
 from mutator.errors.parts import plain
 from mutator.plan.proposal.choices import Choice, Proposal, toml_text
 from mutator.plan.proposal.dialects import Head, dialect_of
@@ -13,6 +16,7 @@ from mutator.plan.proposal.order_fields import is_time_name, order_fields
 from mutator.plan.proposal.propose import propose
 from mutator.plan.proposal.record_ids import record_id
 from mutator.plan.proposal.tables import Inputs, SampleTable
+from tests.support.columns_data import HEADER, file_of
 
 
 @pytest.mark.parametrize(
@@ -114,6 +118,43 @@ def test_a_price_is_no_order_value():
     best, other = order_fields(Inputs((master,), (feed,)), ["0"], None)
     assert (best.field, best.order_type, best.strong) == ("2", "long", True)
     assert (other.field, other.strong) == ("1", False)
+
+
+@pytest.mark.parametrize(
+    ("columns", "order_by", "ties"),
+    [
+        ({"qty": lambda n: n * 7 % 11}, "updated_at", True),  # quantities tell rows apart by chance
+        ({"seq": lambda n: n // 6}, "updated_at", True),
+        ({"seq": lambda n: n}, "seq", True),
+        ({"seq": lambda n: n % 6}, ["updated_at", "seq"], True),  # begins again with each time
+        ({"seq": lambda n: n, "op": lambda n: "IU"[n % 6 > 2]}, "seq", True),
+        # The images before updates are no mutations.
+        ({"seq": lambda n: n, "op": lambda n: f"update_p{'re' if n % 6 > 2 else 'ost'}image"}, "updated_at", False),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_order_that_ties(columns, order_by, ties, form, tmp_path, monkeypatch):
+    """Each of three records has two changes at each time."""
+    monkeypatch.chdir(tmp_path)
+    start = datetime(2026, 1, 31, tzinfo=UTC)
+    rows = [
+        {"id": n % 3, "note": f"n{n}", "updated_at": start + timedelta(seconds=n // 6)}
+        | {name: value(n) for name, value in columns.items()}
+        for n in range(24)
+    ]
+    (tmp_path / f"f.{form}").write_bytes(file_of(form, pa.Table.from_pylist(rows), HEADER))
+    found = propose(None, [f"f.{form}"], {"id.field.ordinals": "id"}).proposal
+    (choice,) = [one for one in found.choices if one.key == "temporal.ordering.field.ordinal"]
+    assert choice.value == order_by
+    assert ("3 IDs of the first rows have different rows with one value of updated_at" in choice.why) == ties
+    assert main(["init", "--feed", f"f.{form}", "--key", "id"]) == 0
+    assert main(["run"]) == 0
+
+
+def test_equal_rows_are_no_ties(tmp_path):
+    (tmp_path / "f.csv").write_text("id,updated_at\n" + "1,2026-01-31T10:00:00\n" * 3)
+    found = propose(None, [str(tmp_path)], {}).proposal
+    assert not any("different rows" in choice.why for choice in found.choices)
 
 
 TIMES = [b"2026-02-01T00:00:%02d" % n for n in range(40)]

@@ -1,6 +1,6 @@
 """The settings of the record ID and the order, with the questions that the first rows leave."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from mutator.errors.display import counted
 from mutator.errors.parts import quoted_value
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
-from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence
+from mutator.plan.proposal.order_fields import SOME_REASON, OrderField, Ties, local_dates, repeats_the_sequence, ties_of
 from mutator.plan.proposal.record_ids import RecordId, record_id
 from mutator.plan.proposal.tables import Inputs, Layout, SampleRows
 from mutator.rules.file_sequences import contradiction, preset_of
@@ -18,7 +18,7 @@ from mutator.rules.order_types import POSITION, has_position, recorded_fields, t
 SEQUENCES = "sequence.pattern"
 ID, ORDER, ORDER_TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
 NULL_ORDER = "null.order"
-_SOME_REASON = 2  # score of a field that may have the order value, for more than having numbers
+_BY_FILE = "no other field tells these apart: the last one wins, by the number and name of its file, and its row"
 
 
 def key_of(
@@ -87,10 +87,19 @@ def recorded_order(known: State, inputs: Inputs, layout: Layout, op: str | None)
     return [Choice(ORDER, label, why), Choice(ORDER_TYPE, type_of_fields(order["type"]) or None, why)]
 
 
-def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], feed: Sequence[Source]) -> list[Choice]:
+def order_choices(
+    inputs: Inputs,
+    layout: Layout,
+    found: Sequence[OrderField],
+    feed: Sequence[Source],
+    ids: Sequence[str],
+    op: str | None,
+    ignored: Collection[Value],
+) -> list[Choice]:
     """Return the settings of the order.
 
-    found: fields that may have the order value, the best first. feed: its files.
+    found: fields that may have the order value, the best first. feed: its files. ids: the fields of the record ID.
+    ignored: codes of the op code field whose rows are no mutations.
     """
     names = [source.name for source in feed]
     preset, against = preset_of(names), contradiction(names)
@@ -103,7 +112,11 @@ def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], f
         return [choice, *_sequence_choice(preset, against)]
     if not found:
         return [_without_order(inputs, layout)]
-    choices = _by_field(inputs, layout, found)
+    rows = SampleRows.of(inputs.feed)
+    codes = rows.columns.get(op or "", [None] * rows.count)
+    no_mutations = {str(code).encode() for code in ignored}
+    mutations = [row for row, code in enumerate(codes) if code not in no_mutations] if rows.keys(ids) else []
+    choices = _by_field(inputs, layout, found, ties_of(rows, SampleRows.of(inputs.master), ids, found, mutations))
     if numbered and len(feed) > 1:
         shown = f"numbers in file names, such as {feed[0].name}, may give another order"
         choices[0] = replace(choices[0], why=f"{choices[0].why}; {shown}: then leave both settings out")
@@ -125,7 +138,7 @@ def _by_file_names(
         why += f", and field {layout.label(repeated[0].field)} repeats it"
     others = [(layout.label(one.field), one.why) for one in found[:2]]
     question = None
-    if found and found[0].score >= _SOME_REASON and not inputs.ids_alone:
+    if found and found[0].score >= SOME_REASON and not inputs.ids_alone:
         field = layout.label(found[0].field)
         question = f"Do mutations follow the numbers in file names, or field {field}? For the field, set {{{ORDER}}}."
     return Choice(ORDER, None, why, others, question)
@@ -161,8 +174,12 @@ def _without_order(inputs: Inputs, layout: Layout) -> Choice:
     return Choice(ORDER, None, why, (), question, needed=True)
 
 
-def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> list[Choice]:
-    """Return the settings for the best field. found: the best first."""
+def _tied(ids: int) -> str:
+    return f"{counted(ids, 'ID')} of the first rows {'has' if ids == 1 else 'have'} different rows with"
+
+
+def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField], ties: Ties) -> list[Choice]:
+    """Return the settings for the best field, or for fields without its ties. found: the best first."""
     best = found[0]
     rivals = [one for one in found[1:] if one.score >= best.score - 1]
     question = None
@@ -179,13 +196,25 @@ def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> li
     elif not best.strong:
         label = layout.label(best.field)
         question = f"Does field {label} show the mutation that came last? Otherwise set {{{ORDER}}}."
-    others = [(layout.label(one.field), one.why) for one in (rivals or found[1:2])[:3]]
-    choices = [Choice(ORDER, layout.label(best.field), best.why, others, question)]
-    if not best.typed:
-        which = f"all but {best.invalid:,} of the values" if best.invalid else "all values"
-        choices.append(Choice(ORDER_TYPE, best.order_type, f"{which} of the first rows have this type"))
-    values = SampleRows.of(inputs.master).columns.get(best.field, [])
-    if layout.is_named and (empty := sum(not value for value in values)):
+    chosen, why = ties.better or (best,), best.why
+    labels = [layout.label(one.field) for one in chosen]
+    rest = [best] * bool(ties.better)
+    rest += [one for one in (rivals or found[1:2])[:3] if one not in chosen]
+    others = [(layout.label(one.field), one.why) for one in rest]
+    if ties.ids:
+        why = f"{chosen[-1].why}; {_tied(ties.ids)} one value of {layout.label(best.field)}"
+        why += f", and {labels[-1]} tells these apart" if ties.better else f", and {_BY_FILE}"
+    question = None if ties.better and {*rivals} <= {*chosen, best} else question
+    choices = [Choice(ORDER, labels if len(labels) > 1 else labels[0], why, others, question)]
+    if not all(one.typed for one in chosen):
+        invalid = sum(one.invalid for one in chosen)
+        which = f"all but {invalid:,} of the values" if invalid else "all values"
+        which += " of the first rows have this type" if len(chosen) == 1 else " of the first rows have these types"
+        choices.append(Choice(ORDER_TYPE, ", ".join(one.order_type for one in chosen), which))
+    master = SampleRows.of(inputs.master)
+    values = zip(*(master.columns.get(one.field, [None] * master.count) for one in chosen), strict=True)
+    if layout.is_named and (empty := sum(not all(row) for row in values)):
         why = f"{counted(empty, 'row')} of the master without a value there count as older than all others"
+        why += f" with their {labels[0]}" if len(chosen) > 1 and all(master.columns.get(best.field, ())) else ""
         choices.append(Choice(NULL_ORDER, "lowest", why))
     return choices

@@ -1,8 +1,11 @@
 """The field of the order value, or the sequences of file names: which mutation of a record is the last one."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as member
+from itertools import chain, pairwise
 from typing import Any
 
 from mutator.errors.display import counted
@@ -12,6 +15,7 @@ from mutator.rules.facts import Facts, has_time, present, read_order
 from mutator.rules.order_columns import to_column
 from mutator.rules.order_units import RANGES, epoch_unit, joined, several_units, units_of
 
+SOME_REASON = 2  # score of a field that may have the order value, for more than having numbers
 _UNUSABLE = 0.1  # of the rows of the feed, and of the values of each side, that may lack a valid order value
 _INVALID = 0.05  # of the values of a field, that may be invalid: a few damaged rows do not disqualify it
 _TIMES = 0.9  # of the numbers of a field with times since 1970; others may be in place of times
@@ -41,6 +45,7 @@ class OrderField:
     units: tuple[str, ...] = ()  # of numbers of seconds (or less) since 1970: several cannot be compared
     typed: bool = False  # the files say its type, so that no setting need
     invalid: int = 0  # values of other types in the first rows
+    orders: Orders = member(default=(), repr=False, compare=False)  # of the feed, row by row
 
     @property
     def strong(self) -> bool:
@@ -112,6 +117,56 @@ def order_fields(inputs: Inputs, ids: Sequence[str], op: str | None) -> list[Ord
     return [one for _, one in sorted(enumerate(found), key=rank)]
 
 
+@dataclass(frozen=True)
+class Ties:
+    """IDs of the feed with different rows that have one order value, and the fields that tell these apart."""
+
+    ids: int  # by the best field
+    better: tuple[OrderField, ...] = ()  # leave no ties: one field, or the best and another one
+
+
+def ties_of(
+    feed: SampleRows, master: SampleRows, ids: Sequence[str], found: Sequence[OrderField], mutations: Sequence[int]
+) -> Ties:
+    """Return the ties of the first field, and whether another one tells the rows apart.
+
+    found: the best field first. mutations: the rows of the feed that are mutations.
+    """
+    keys = feed.keys(ids)
+    several = {key for key, count in Counter(keys[row] for row in mutations).items() if count > 1}
+    rows = [row for row in mutations if keys[row] in several]
+    wholes = list(zip(*([values[row] for row in rows] for values in feed.columns.values()), strict=True))
+
+    def tied(fields: Sequence[OrderField]) -> int:
+        first, found = dict[Any, Any](), set()
+        for row, whole in zip(rows, wholes, strict=True):
+            order = tuple(one.orders[row] for one in fields)
+            if order[0] is not None and first.setdefault((keys[row], order), whole) != whole:
+                found.add(keys[row])
+        return len(found)
+
+    best, *others = found
+    count = tied([best])
+    if not count:
+        return Ties(0)
+    usable = [one for one in others if one.score >= SOME_REASON and len(one.units) < 2 and not one.invalid]
+    usable = [one for one in usable if all(one.orders[row] is not None for row in rows)]
+    finer = [one for one in usable if _is_finer(one, best, keys, rows)]
+    alone = ((one,) for one in finer if one.strong and all(master.columns.get(one.field, [None] * master.count)))
+    # A number that begins again with each transaction orders the rows within one.
+    pairs = ((best, one) for one in usable if one in finer or is_time_name(one.field))
+    return Ties(count, next((fields for fields in chain(alone, pairs) if not tied(fields)), ()))
+
+
+def _is_finer(one: OrderField, best: OrderField, keys: Sequence[Any], rows: Sequence[int]) -> bool:
+    """Return whether the values of a field never fall where those of the best field rise."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys[row] for row in rows))}
+    known = (row for row in rows if best.orders[row] is not None)
+    pairs = sorted((numbers[keys[row]], best.orders[row], one.orders[row]) for row in known)
+    # Rows of one value are sorted by the other, so that the last before is the highest.
+    return all(before[0] != after[0] or before[2] <= after[2] for before, after in pairwise(pairs))
+
+
 def _candidate(
     name: str, feed: SampleRows, master: SampleRows, ids: Sequence[str], typed: dict[str, str | None]
 ) -> OrderField | None:
@@ -148,7 +203,7 @@ def _candidate(
         reasons.append(text)
     if empty:
         reasons.append(f"{counted(empty, 'row')} of the feed without a value would be rejected")
-    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type, invalid)
+    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type, invalid, of_feed)
 
 
 def _units(order_type: str, sides: Sequence[list[Any]]) -> list[str]:

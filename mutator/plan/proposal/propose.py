@@ -35,6 +35,7 @@ from mutator.plan.proposal.key_and_order import (
 from mutator.plan.proposal.messages import Messages, messages_of
 from mutator.plan.proposal.operations import (
     DELETE_CODES,
+    IGNORE_CODES,
     KEEP_OP,
     OP,
     op_choices,
@@ -162,7 +163,9 @@ def _roles(
     else:
         fields = order_fields(inputs, ids, op)
         if ORDER not in settings:
-            choices += order_choices(inputs, layout, fields, given.feed.sources)
+            codes = next((one.value for one in operations if one.key == IGNORE_CODES), None)
+            ignored = codes if isinstance(codes, list) else []
+            choices += order_choices(inputs, layout, fields, given.feed.sources, ids, op, ignored)
         else:
             choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
             field = layout.field(settings[ORDER])
