@@ -107,6 +107,15 @@ def test_flattened_rows(form: str, without: str, tmp_path: Path) -> None:
     assert "op.code.field.ordinal" not in found
 
 
+def test_flattened_rows_of_delimited_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f_1.txt").write_text("id;n;__op;__lsn\n1;a;c;5\n2;b;c;6\n2;;d;7\n")
+    assert main(["init", "--feed", "f_1.txt"]) == main(["run"]) == 0, capsys.readouterr()
+    assert [path.read_text() for path in (tmp_path / "merged").glob("part-*")] == ["id;n\n1;a\n"]
+
+
 @pytest.mark.parametrize(
     ("rows", "key", "dialect", "stops"),
     [

@@ -15,6 +15,7 @@ from mutator.plan.proposal.file_forms import (
     FEED_FORMAT,
     FORMAT,
     MASTER_FORMAT,
+    NAMES,
     FileForms,
     file_forms,
     output_format,
@@ -90,8 +91,11 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     if given.nameless:
         forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
-    lines = _input_lines(given, raw_master, raw_feed, forms)
     messages = messages_of(raw_master, raw_feed, settings)
+    if messages is not None and any(one.key == NAMES for one in forms.choices):
+        by_name = Choice(FORMAT, "csv", "the fields of messages are known by name")
+        forms = replace(forms, choices=(*(one for one in forms.choices if one.key != NAMES), by_name), csv=True)
+    lines = _input_lines(given, raw_master, raw_feed, forms)
     if messages is not None:
         raw_feed = list(messages.tables)
     layout = Layout.of(raw_master, raw_feed, forms.names, is_named=forms.named)
