@@ -89,8 +89,8 @@ FEED_OUTCOMES = (
     "rejected",
 )
 MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected")
-# Counts that a commit records only where they are not 0: ignored rows with an op code, mutations that are the second of
-# a row, and what truncates do.
+# Counts that a commit records only where they are not 0: ignored rows with an op code, mutations of a row beyond its
+# first, and what truncates do.
 RARE = ("feed no mutations", "feed halves", "feed truncate", "master truncated", "covered")
 # Remarks on keys, not outcomes of rows.
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
