@@ -76,7 +76,9 @@ class TableRecord:
             if is_delete:
                 order, _ = self._tombstone(place)
             else:
-                order, row, content, form = self._row(live, place)
+                _, row, content, form = self._row(live, place)
+                (order,) = live.orders(extent.file, np.array([entry]), self.plan.rows.order_type)  # without touches
+                order = to_value(self.plan.rows.order_type, order.as_py())
             found[number].append(
                 KeyMutation(
                     file=posixpath.join(self._table, extent.file.path),

@@ -8,11 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator import config
+from mutator.cli import main
 from mutator.dataset.versions import merged_keys, opening
 from mutator.dataset.versions.merged_keys import MergedKeys
 from mutator.dataset.versions.opening import open_snapshot, refreshed
@@ -190,3 +192,21 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
                 if need.everything and done.version is not None and done.version.as_of == snapshot.version.number:
                     assert compact_table(done.snapshot, config.parse(settings), need, open_runner).version is None
         assert Table(table).verify().problems == ()
+
+
+@pytest.mark.parametrize("order_type", ["long", "timestamp", "long, long"])
+@pytest.mark.parametrize("most", [0, 1 << 16], ids=["one by one", "merged keys"])
+def test_a_touch_beside_the_rows_outranks_older_mutations(order_type, most, tmp_path, monkeypatch, capsys):
+    """However its file is searched; and a version is explained with the order value that it had."""
+    monkeypatch.setattr(merged_keys, "MOST_ROWS", most)
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    names = ["at", "no"][: len(order_type.split(","))]
+    table = Table.create(str(tmp_path / "t"), key="id", order_by=names, order_keep=False, buckets=1)
+    for note, at in (("a", 10), ("a", 20), ("late", 15)):
+        order = pa.array([at]).cast(pa.timestamp("us") if order_type == "timestamp" else pa.int64())
+        report = table.apply(pa.table({"id": [1], **dict.fromkeys(names, order), "note": [note]}))
+    assert report.counts["feed late"] == 1
+    assert table.get(1)["note"] == "a"
+    assert main(["explain", table.path, "1"]) == 0
+    out = capsys.readouterr().out
+    assert "has something else" not in out

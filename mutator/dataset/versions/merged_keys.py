@@ -141,7 +141,7 @@ class MergedKeys:
     count: int  # of rows
     runs: Mapping[str, tuple[KeyRun, ...]]  # by role
     hidden: Flags  # of each row
-    touched: tuple[Ints, Ints] = (_NONE, _NONE)  # numbers of rows, ascending, and their newest order values
+    touched: tuple[Ints, Any] = (_NONE, None)  # numbers of rows, ascending, and a pa.Array of their newest order values
 
     @property
     def nbytes(self) -> int:
@@ -183,7 +183,7 @@ class MergedKeys:
             entries=run.entries.astype(np.int64),
             row_hashes=run.row_hashes,
             partitions=run.partitions.astype(np.int64),
-            orders=expanded(self.order_type, self._raised(run)),
+            orders=self._raised(run),
         )
 
     def after(self, versions: Sequence[Commit], hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
@@ -243,25 +243,26 @@ class MergedKeys:
             gone.append(rows[inside & places.hides])
             raised = np.flatnonzero(inside[places.touched])
             if len(raised):
-                orders = from_texts(self.order_type, places.orders.take(pa.array(raised))).to_numpy()
+                orders = from_texts(self.order_type, places.orders.take(pa.array(raised)))
                 found = found.with_orders(rows[places.touched[raised]], orders)
         return found.with_hidden(np.concatenate(gone))
 
-    def with_orders(self, rows: Ints, orders: Ints) -> MergedKeys:
-        """Return merged keys with newer order values of some rows."""
-        keep = ~np.isin(self.touched[0], rows)
-        rows = np.concatenate((self.touched[0][keep], rows))
-        orders = np.concatenate((self.touched[1][keep], orders))
+    def with_orders(self, rows: Ints, orders: Any) -> MergedKeys:
+        """Return merged keys with newer order values of some rows, a pa.Array."""
+        before, known = self.touched
+        keep = ~np.isin(before, rows)
+        rows = np.concatenate((before[keep], rows))
         order = np.argsort(rows, kind="stable")
-        return replace(self, touched=(rows[order], orders[order]))
+        orders = orders if known is None else pa.concat_arrays([known.filter(pa.array(keep)), orders])
+        return replace(self, touched=(rows[order], orders.take(pa.array(order))))
 
     def _raised(self, run: KeyRun) -> Any:
-        """Return the newest order values of a run."""
-        rows, orders = self.touched
+        """Return the newest order values of a run, as ``order_columns`` has them."""
+        (rows, newer), known = self.touched, expanded(self.order_type, run.orders)
         if not len(rows):
-            return run.orders
+            return known
         at = np.minimum(np.searchsorted(rows, run.rows), len(rows) - 1)
-        return pa.array(np.where(rows[at] == run.rows, orders[at], run.orders.to_numpy()))
+        return pc.if_else(pa.array(rows[at] == run.rows), newer.take(pa.array(at)), known)
 
     def _merged(self, runs: tuple[KeyRun, ...]) -> tuple[KeyRun, ...]:
         """Return the same entries in fewer runs."""
@@ -355,7 +356,7 @@ def _begun(snapshot: Snapshot, order_type: str, by_partition: bool) -> MergedKey
 def _masked(keys: MergedKeys, snapshot: Snapshot, paths: Sequence[str | None]) -> MergedKeys:
     """Return merged keys with what the masks of a snapshot say. paths: of the files, by number."""
     masks = snapshot.masks
-    known, gone, raised, orders = masks.files(), [_NONE], [_NONE], [_NONE]
+    known, gone, raised, orders = masks.files(), [_NONE], list[Ints](), list[Any]()
     for number in np.flatnonzero(keys.inside).tolist():
         if paths[number] in known:
             begin = keys.begins[number]
@@ -363,8 +364,8 @@ def _masked(keys: MergedKeys, snapshot: Snapshot, paths: Sequence[str | None]) -
             touched, texts = masks.touched(str(paths[number]))
             if len(touched):
                 raised.append(begin + touched)
-                orders.append(from_texts(keys.order_type, texts).to_numpy())
+                orders.append(from_texts(keys.order_type, texts))
     found = keys.with_hidden(np.concatenate(gone))
-    if len(raised) > 1:
-        found = found.with_orders(np.concatenate(raised), np.concatenate(orders))
+    if raised:
+        found = found.with_orders(np.concatenate(raised), pa.concat_arrays(orders))
     return found

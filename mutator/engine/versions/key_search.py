@@ -24,7 +24,6 @@ from mutator.engine.versions.met_rows import MetRows, RowsOfFile, RowsOfSmallFil
 from mutator.rules.byte_columns import Ints, chosen
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts
-from mutator.rules.order_values import is_tuple
 from mutator.rules.sort_order import hash_order, number_order, then_by
 
 # Wanted hashes that are kept, each with up to 4 MB: in the scope of a table, those of a bucket are looked up in every
@@ -83,7 +82,7 @@ class Search:
     """Finds the live rows with the keys of winners.
 
     hashes, keys: of the winners, keys encoded. own: codes of the partitions within which the winners' keys are unique;
-    None if they are unique in the table.
+    None if they are unique in the table. keeps_orders: rows do not have their order values, so that touches raise them.
     """
 
     def __init__(
@@ -94,9 +93,11 @@ class Search:
         partitions: PartitionCodes,
         own: Ints | None,
         order_type: str,
+        *,
+        keeps_orders: bool,
     ) -> None:
         self._live, self._hashes, self._keys, self._partitions = live, hashes, keys, partitions
-        self._by_partition, self._order_type = own is not None, order_type
+        self._by_partition, self._order_type, self._keeps_orders = own is not None, order_type, keeps_orders
         self._scope_of = np.zeros(len(hashes), np.int64) if own is None else own
         self._wanted = KeysByBucket(hashes, self._scope_of)
 
@@ -200,7 +201,7 @@ class Search:
 
     def _raised(self, file: FileEntry, highs: Any) -> Any:
         """Return the highest order value of the extent of each row, touches included."""
-        if self._order_type != "sequence" and not is_tuple(self._order_type):  # the order value is in the row
+        if not self._keeps_orders:
             return highs
         _, texts = self._live.snapshot.masks.touched(file.path)
         if not len(texts):

@@ -105,7 +105,8 @@ class Meeting:
         )
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
-        return Search(self._live, hashes, keys, self._partitions, own, self._plan.rows.order_type)
+        order_type, keeps = self._plan.rows.order_type, self._plan.keeps_orders
+        return Search(self._live, hashes, keys, self._partitions, own, order_type, keeps_orders=keeps)
 
     def _met(self, search: Search, role: str) -> Iterator[MetRows]:
         for met in search.met(role):
