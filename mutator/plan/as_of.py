@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mutator.errors import error
-from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
+from mutator.rules.order_values import NO_SEQUENCE, is_tuple, order_parser
 
 SEQUENCE = "sequence"
 _CURE = "name the order value at which the snapshot was taken"
@@ -26,6 +26,9 @@ def as_of(text: str | None, order_type: str, sequence: int | None) -> Any:
     """
     if text is None:
         return None
+    if is_tuple(order_type):
+        why = f"order values are of type {order_type}, and it needs one order field, in ascending order"
+        raise error("snapshot.as.of", value=text, why=why)
     if text == SEQUENCE:
         if sequence is None or sequence == NO_SEQUENCE:
             raise error("snapshot.as.of", value=text, why=f"no number is in the names of the feed files; {_CURE}")
@@ -35,6 +38,6 @@ def as_of(text: str | None, order_type: str, sequence: int | None) -> Any:
     elif order_type == "sequence":
         raise error("snapshot.as.of", value=text, why=f"order comes from file names; set it to {SEQUENCE}")
     try:
-        return ORDER_TYPES[order_type][0](text.encode("utf-8", "surrogateescape"))
+        return order_parser(order_type)(text.encode("utf-8", "surrogateescape"))
     except ValueError as reason:
         raise error("snapshot.as.of", value=text, why=f"as an order value of type {order_type}, it {reason}") from None

@@ -238,6 +238,8 @@ def test_a_snapshot_is_as_of_a_value_of_each_type(order_type: str, engine: str, 
         ({"snapshot.as.of": "soon"}, "as an order value of type long, it is not an integer"),
         ({"snapshot.as.of": "sequence"}, "no number is in the names of the feed files"),
         ({"snapshot.as.of": "sequence", "order_type": "string"}, "no number is in"),
+        ({"snapshot.as.of": "5", "order_by": "at, id"}, "of type long, long, and it needs one order field"),
+        ({"snapshot.as.of": "5", "order_type": "desc"}, "of type long desc, and it needs one order field"),
         ({"snapshot.as.of": "5", "order_by": ""}, "order comes from file names; set it to sequence"),
     ],
 )
