@@ -25,7 +25,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.changes import changed_counts
-from mutator.rules.order_tuples import shown_order
+from mutator.rules.order_tuples import shown_order, shown_text
 
 _CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
 _NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
@@ -230,7 +230,7 @@ def report_of(
         litter=_paths(plan, litter),
         notes=shown_texts(plan, (*plan.notes, *_search_notes(result), *notes_on_kinds(plan, result))),
         warnings=shown_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
-        horizon=made.commit.horizon if plan.shown.order else OUT,
+        horizon=shown_text(plan.rows.order_type, made.commit.horizon) if plan.shown.order else OUT,
         seconds=times.total,
         steps=times.seconds,
         changes=f"{given['output']}/{DIRECTORY}/{CHANGES}" if change_files(made) else None,

@@ -140,6 +140,15 @@ def bytes_of(order_type: str) -> str:
     return " and ".join(words)
 
 
+def shown_text(order_type: str, text: str | None) -> str | None:
+    """Write an order value of a manifest for people. text: as in the manifest; "" is the lowest value.
+
+    >>> shown_text("long desc", encode("long desc", [7]).hex()), shown_text("long", "7"), shown_text("long", "")
+    ('[7]', '7', '')
+    """
+    return shown(bytes.fromhex(text)) if text and is_tuple(order_type) else text
+
+
 def _text(value: Any) -> str:
     if value is None or isinstance(value, int | list):
         return json.dumps(value)

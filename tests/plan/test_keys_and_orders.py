@@ -674,6 +674,16 @@ def test_records_without_their_order_value(work):
     assert work.manifest.spec["order"] == {"by": "field", "field": "at", "type": "long desc", "beside": True}
 
 
+def test_a_horizon_of_several_parts_is_shown_as_a_list(work):
+    work.put("master/m", table(["a"], [1], no=[1]), "parquet")
+    feed = table(["b", "c"], [1, 2], no=[7, 8], op=pa.array(["D", "U"]))
+    work.put("feed/f_1", feed, "parquet")
+    fields = {"temporal.ordering.field.ordinal": "at, no", "op.code.field.ordinal": "op"}
+    work.run(fields)
+    work.put("next/f_2", feed.slice(1), "parquet")
+    assert work.run({**fields, "tombstone.retention": "0s"}, master="out1", feed="next").horizon == "[1, 7]"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -27,6 +27,7 @@ from mutator.pipeline.explain.place import ExplainedPlace
 from mutator.plan.as_of import as_of
 from mutator.plan.registers import register_of
 from mutator.rules.file_names import first_few
+from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import order_value
 
 _MEMORY = "a table in memory"
@@ -72,7 +73,7 @@ class _Walk:
             *place.notes(),
             *_settings_note(self._read_as_now),
             *_versions_note(steps),
-            *_horizon_note(key.known),
+            *_horizon_note(key.known, key.order_type),
         ]
         values = [value.decode("utf-8", "backslashreplace") for value in key.wanted.values]
         return Explanation(
@@ -240,11 +241,11 @@ def _named(run: RunFeed) -> str:
     return f"the run of {time}" if run.number is None else f"version {run.number} ({time})"
 
 
-def _horizon_note(known: State | None) -> list[str]:
+def _horizon_note(known: State | None, order_type: str) -> list[str]:
     """Return a line if tombstones of a dataset have expired: a key without a record may have been deleted."""
     if known is None or known.commit.horizon is None:
         return []
-    highest = known.commit.horizon or "the lowest"
+    highest = shown_text(order_type, known.commit.horizon) or "the lowest"
     return [f"deletes with order values up to {highest}: their tombstones may have expired (tombstone.retention)"]
 
 
