@@ -269,3 +269,21 @@ def test_a_feed_is_read_as_the_next_run_would_read_it(kind, monkeypatch, capsys)
     assert {name: count for name, count in found["counts"].items() if count} == {"changed": 1, "removed": 1}
     in_python = mutator.diff("place", feed="next")
     assert (len(in_python.changed), len(in_python.removed)) == (1, 1)
+
+
+@pytest.mark.parametrize("partitioned", [[], ["--partitioned-by", "shop"]])
+@pytest.mark.parametrize("file_format", ["csv", "escaped", "avro", "parquet"])
+def test_datasets_whose_records_lack_their_order_values(file_format, partitioned, capsys):
+    words = ["--key", "id", "--order-by", "at,no", "--op", "op", "-D", "order.keep=false", "-q"]
+    Path("none").mkdir()
+    Path("f_1.csv").write_text("id,shop,at,no,op\na,1,5,1,U\nb,1,5,1,U\nc,2,5,1,U\nd,2,5,1,U\n")
+    Path("f_2.csv").write_text("id,shop,at,no,op\na,2,5,2,U\nb,1,6,0,U\nc,2,5,2,D\n")
+    first = ["-D", "allow.empty.master=true", "-D", f"output.format={file_format}", *partitioned]
+    assert main(["run", "--master", "none", "--feed", "f_1.csv", "--output", "one", *words, *first]) == 0
+    assert main(["run", "--master", "one", "--feed", "f_2.csv", "--output", "two", *words]) == 0
+    capsys.readouterr()
+
+    assert main(["diff", "one", "two", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["counts"]
+    assert {name: count for name, count in found.items() if count} == {"removed": 1, "changed": 1}
+    assert main(["diff", "two", "two", "-q"]) == 0

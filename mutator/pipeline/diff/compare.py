@@ -16,11 +16,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from mutator.config.settings import Config, OpSpec, RowSpec
+from mutator.config.settings import Config, OpSpec, OrderSpec, RowSpec
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES, DIRECTORY
-from mutator.dataset.partition_index import IN_PATH, form_of
+from mutator.dataset.partition_index import IN_PATH, form_of, stored_fields
 from mutator.dataset.state import State
 from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
@@ -199,6 +199,9 @@ def _difference(
     same = not feed and before is not None and equal.issuperset(_contents(before).values())
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
+    if any(one is not None and one.spec["order"].get("beside") for one in (before, after)):
+        config, before, equal = _without_order(config, before), None, frozenset()
+        feed = _files(new, after, equal)
     survey = replace(survey_inputs(config, old, feed, tables, Known(after)), compares=True)
     if not (survey.master or survey.feed or survey.state):
         return Diff(old, new, {})
@@ -214,6 +217,18 @@ def _difference(
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
+
+
+def _without_order(config: Config, known: State | None) -> Config:
+    """Return the configuration that compares datasets without order values. known: the manifest of the old one."""
+    # They are read as if other programs had made them.
+    rows, inputs = replace(config.rows, order=OrderSpec()), replace(config.inputs, master_adopt=True)
+    if known is not None:
+        key = replace(rows.key, partitions=stored_fields(known.spec), scope=known.key_scope)
+        names = FILE_FORMATS[known.spec["format"]].stored(known.spec).schema.names  # of files without a header
+        rows = replace(rows, key=key, text=replace(rows.text, names=tuple(names)))
+        inputs = replace(inputs, master_format=known.spec["format"])
+    return replace(config, rows=rows, inputs=inputs)
 
 
 def _without_feed(config: Config) -> Config:
