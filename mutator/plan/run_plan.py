@@ -19,7 +19,6 @@ from mutator.errors.parts import place, setting
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.as_of import as_of
-from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.path_names import only_in_paths
@@ -212,8 +211,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
-    order = survey.order or config.rows.order
-    known, asked = survey.state, rows_with_names(replace(config.rows, order=order), survey.names)
+    known, asked = survey.state, survey.asked(config.rows)
     effort, wording, say = config.effort, config.wording, config.wording.audience
     mistakes = check_inputs(replace(config, rows=asked), survey)
     _check_feed(asked, config.operation, config.limits, survey)

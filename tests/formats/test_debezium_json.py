@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 
 import mutator
+from mutator.cli import main
 from mutator.dataset.side_columns import read_sides
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
@@ -506,6 +507,16 @@ def test_a_table_takes_messages(tmp_path: Path) -> None:
     report = table.apply(str(work.put("f_2.json", lines(message("d", None, ROW, lsn=2), None, {"ts_ms": 1}))))
     assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
     assert "messages that are no rows: 1 heartbeat, 1 tombstone" in str(report)
+
+
+def test_the_first_run_of_a_base_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its settings name no order fields: the messages say them."""
+    base, made = tmp_path / "base", ("--key", "id", "-D", "feed.dialect=debezium-json", "-q")
+    (base / "incr").mkdir(parents=True)
+    (base / "incr/f_1.json").write_bytes(lines(message("c", ROW), message("u", ROW, lsn=2)))
+    assert main(["workflow", "run", str(base), *made, "-D", "allow.empty.master=true", "-D", "claim.min.age=0s"]) == 0
+    assert main(["explain", str(base), "1"]) == 0
+    assert "upsert, order value [null, 2, null]: inserted (nothing, upsert)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.errors import MutatorError
-from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
@@ -75,15 +74,15 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     """
     config = _for_reading(config)
     survey = survey_feed(config, survey, feed)
-    config = replace(config, rows=replace(config.rows, order=survey.order or config.rows.order))
-    rows = row_plan(rows_with_names(config.rows, survey.names), config.output, survey)
+    asked = survey.asked(config.rows)
+    rows = row_plan(asked, config.output, survey)
     if survey.state is not None:
         check_spec(survey, survey.state, rows.spec)
     master = survey.master if survey.partitioned is None else ()
     return Reading(
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
-        by_file_name=config.rows.order.by_file_name,
+        by_file_name=asked.order.by_file_name,
         side_columns=register_of(config, rows, full=False).side_columns,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},

@@ -74,6 +74,10 @@ class Survey:
         """The formats of all files."""
         return {source.file_format for source in (*self.master, *self.feed)}
 
+    def asked(self, rows: RowSpec) -> RowSpec:
+        """Return the rows of a configuration with the order of the feed's messages and the result's names of fields."""
+        return rows_with_names(replace(rows, order=self.order or rows.order), self.names)
+
     @property
     def other_names(self) -> Iterator[str]:
         """The names of the master's files, and of feed files that earlier runs have merged; they may be many."""
