@@ -231,6 +231,20 @@ def test_a_snapshot_is_as_of_a_value_of_each_type(order_type: str, engine: str, 
     assert sorted((row["id"], row["name"]) for row in found) == [("b", "m"), ("c", "x"), ("d", "y")]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_order_values_beside_rows_stay_those_of_the_rows(engine: str, tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "header": "true", "order.keep": "false", **RUN}
+    more = {"sync.mode": "full", "snapshot.as.of": "9"}
+    for number, (rows, own) in enumerate((("a,1,x\n", {"allow.empty.master": "true"}), ("a,2,x\nb,3,y\n", more))):
+        feed = tmp_path / f"f{number}.csv"
+        feed.write_text(f"id,at,name\n{rows}")
+        places = {"master": tmp_path / f"m{number}", "feed": feed, "output": tmp_path / f"m{number + 1}"}
+        local_engine.mutate({**settings, **own}, **places, engine=engine)
+    found = [explain_master(str(tmp_path / "m2"), key, parse(settings)) for key in "ab"]
+    orders = [one.now[None].order for one in found if one.now is not None]
+    assert orders == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -171,14 +171,14 @@ class Winners:
 
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
-        plan, index = self.plan, pa.array(positions)
-        orders, rows = self.found.orders.take(index), self.found.written.take(index)
+        plan, found, index = self.plan, self.found, pa.array(positions)
+        rows = found.written.take(index)
+        orders = (found.orders if plan.as_of is None else self.row_orders).take(index)
         kept = pa.nulls(len(positions), pa.struct(list(plan.side_columns)))
         for numbers, new_orders, new_rows, new_sides in self._left:
             at = np.full(len(self.found), -1)
             at[numbers] = np.arange(len(numbers))
-            places = np.flatnonzero(at[positions] >= 0)
-            which = pa.array(at[positions[places]])
+            which = pa.array(at[positions[places := np.flatnonzero(at[positions] >= 0)]])
             orders = orders if new_orders is None else exchanged(orders, [(places, new_orders.take(which))])
             rows = rows if new_rows is None else exchanged(rows, [(places, new_rows.take(which))])
             kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
