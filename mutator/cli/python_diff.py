@@ -49,7 +49,7 @@ def diff(
     feed: PathLike | Table | Sequence[PathLike | Table] | None = None,
     rows: int = 10,
     key: Field | Sequence[Field] | None = None,
-    order_by: Field | None = None,
+    order_by: Field | Sequence[Field] | None = None,
     order_type: str | None = None,
     op: Field | None = None,
     delete_codes: str | Sequence[str] | None = None,

@@ -32,7 +32,7 @@ def explain(
     feed: PathLike | Sequence[PathLike] | None = None,
     before: PathLike | Dataset | None = None,
     key: Field | Sequence[Field] | None = None,
-    order_by: Field | None = None,
+    order_by: Field | Sequence[Field] | None = None,
     order_type: str | None = None,
     op: Field | None = None,
     delete_codes: str | Sequence[str] | None = None,

@@ -61,7 +61,7 @@ def merge(
     feed: PathLike | Table | Sequence[PathLike | Table],
     output: PathLike | None = None,
     key: Field | Sequence[Field] | None = None,
-    order_by: Field | None = None,
+    order_by: Field | Sequence[Field] | None = None,
     order_type: str | None = None,
     op: Field | None = None,
     delete_codes: str | Sequence[str] | None = None,

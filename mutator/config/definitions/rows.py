@@ -86,7 +86,7 @@ class OrderSpec:
         "true",
         "the older way to set `long` (true) or `string` (false)",
     )
-    # long | decimal | timestamp | string, sequence, or the name of ``order_tuples.tuple_type``
+    # long | decimal | timestamp | string, sequence, or the name of ``order_types.tuple_type``
     type: str = "sequence"
     stated: tuple[int, ...] = ()  # the numbers of the fields whose types are configured, not defaults
     pattern: SequencePattern | None = defined(
