@@ -214,6 +214,7 @@ def _difference(
         config = replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, field=None)))
     elif isinstance(config.rows.ops.field, int) and lack_op(config.rows, survey, (len(ours), len(theirs)), (old, new)):
         config = without_op(config, config.rows.ops.field)
+        survey = replace(survey, order=config.rows.order)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
