@@ -84,7 +84,8 @@ def test_messages_of_two_tables(tmp_path: Path) -> None:
     assert found.settings["feed.table"] == "public.u"
     question = "Which table is the master? The feed has messages of public.t, public.u. Set {feed.table}."
     assert found.questions == [question]
-    assert settings_of(tmp_path, **{"feed.table": "public.t"})["feed.table"] == "public.t"
+    given = {"feed.dialect": "debezium-json", "feed.table": "public.t"}
+    assert settings_of(tmp_path, **given)["feed.table"] == "public.t"
 
 
 def test_the_types_in_messages_are_no_question(tmp_path: Path) -> None:
