@@ -191,6 +191,10 @@ def test_a_nested_value_is_text_for_text(tmp_path: Any, text: str) -> None:
         ("f", b'[\n  {"id":"a"}\n]\n', "is a JSON array"),
         ("f.json", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
         ("f.csv", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
+        ("f.json", b'{\n  "id": "a"\n}', "has a JSON object over several lines"),
+        ("f.json", b'{"id":"a","at":\n', "has a JSON object over several lines"),
+        ("f.json", b'{"id":"a","at":', "ends within its last line, which has no line end; have it delivered again"),
+        ("f.json", b'null\n{"id":"a","a', "ends within its last line"),
         (
             "f.ndjson",
             b"id,at\na,2\n",

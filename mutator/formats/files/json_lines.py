@@ -35,6 +35,8 @@ _TOO_DEEP = "is nested too deep"
 _OTHER = "does not begin with a JSON object", f"have JSON Lines delivered, or set another {setting('feed.format')}"
 _PRETTY = "has a JSON object over several lines", "put each object on a line of its own (jq 1.7 or newer: jq -c .)"
 
+_CUT = "ends within its last line, which has no line end", "have it delivered again, whole"
+
 
 class JsonLinesFiles:
     """The file format "json"."""
@@ -54,7 +56,8 @@ class JsonLinesFiles:
         if not first.startswith(b"{"):
             raise OtherForm(*_OTHER)
         if (head and not whole) or _is_cut(first):
-            raise OtherForm(*_PRETTY)
+            is_last = bool(whole) and not whole.endswith((b"\n", b"\r")) and first == lines[-1].lstrip()
+            raise OtherForm(*(_CUT if is_last else _PRETTY))
         values = dict[str, list[bytes]]()
         for line in lines:
             try:
