@@ -27,7 +27,7 @@ from mutator.rules.messages import FIELD, SHOWN, rejected, table_name
 
 _DELETED = "__deleted"
 _OF_TABLE = ("__schema", "__db", "__table")
-_TRUE = (b"true", b"1")
+_FLAGS = {None: False, b"": False, b"false": False, b"0": False, b"null": False, b"true": True, b"1": True}
 _ADDED = {
     *("op", "deleted", "ts_ms", "ts_us", "ts_ns", "id", "total_order", "data_collection_order"),
     *("version", "connector", "name", "snapshot", "db", "sequence", "schema", "table", "collection"),
@@ -158,10 +158,15 @@ class DebeziumFlat(DebeziumRows):
             if self.is_json and is_null[row]:
                 code = b"tombstone"
             elif op is not None and code is None:
-                code = rejected(f"has the __op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u and d")
+                code = rejected(
+                    f"has the __op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m"
+                )
             elif not self.is_own(table_name(*names) or self.about):
                 code = b"other table"
-            elif (deleted or b"").lower() in _TRUE:
+            elif (flag := _FLAGS.get(deleted and deleted.lower())) is None:
+                shown = (deleted or b"")[:SHOWN].decode(errors="replace")
+                code = rejected(f"has the {_DELETED} '{shown}', which is neither true nor false")
+            elif flag:
                 code = b"d"
             elif code is None:
                 code = rejected(f"has neither {FIELD} nor {_DELETED}") if deleted is None else b"u"

@@ -12,6 +12,7 @@ import pytest
 from mutator.errors import DataError
 from tests.formats.test_debezium_json import UNSENT, lines
 from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
 
 FLAT = {"key": "id", "feed.dialect": "debezium-flat", "reject.policy": "quarantine", "order_by": "__lsn"}
 ROWS = [
@@ -20,10 +21,10 @@ ROWS = [
     {"id": 1, "n": "c", "__note": None, "__op": "u", "__deleted": "false", "__lsn": 3, "__source_ts_ms": 5},
     {"id": 2, "n": "", "__note": None, "__op": "d", "__deleted": "true", "__lsn": 4, "__source_ts_ms": 5},
     {"id": 3, "n": UNSENT, "__note": None, "__op": "u", "__deleted": "false", "__lsn": 5, "__source_ts_ms": 5},
-    {"id": 3, "n": "", "__note": None, "__op": "x", "__deleted": "false", "__lsn": 6, "__source_ts_ms": 5},
+    {"id": 3, "n": "", "__note": None, "__op": "X", "__deleted": "false", "__lsn": 6, "__source_ts_ms": 5},
 ]
 HEAD = pa.schema([("id", pa.int64()), ("n", pa.string()), ("__note", pa.string())])
-WRONG = [f"field n is not sent ({UNSENT})", "has the __op 'x', which is none of c, r, u and d"]
+WRONG = [f"field n is not sent ({UNSENT})", "has the __op 'X', which is none of c, r, u, d, t and m"]
 
 
 def put(work: Work, rows: list[dict[str, Any]], form: str, name: str = "feed/f_1") -> None:
@@ -53,6 +54,30 @@ def test_flattened_rows(tmp_path: Path, form: str, engine: str, without: str) ->
     wrong = WRONG[:1] if without == "__op" else WRONG
     assert [one["reason"][: len(why)] for one, why in zip(report.rejects["feed"], wrong, strict=True)] == wrong
     assert ("messages that are no rows: 1 tombstone" in report.notes) == (form == "json")
+
+
+DELETED, KEPT, UNKNOWN = (
+    ["true", "TRUE", "1"],
+    ["false", "FALSE", "0", "NULL", "", None],
+    ["yes", "t", "true ", "maybe"],
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", [{}, {"__op": "u"}])
+def test_what_a_flag_says(tmp_path: Path, op: dict[str, str], engine: str) -> None:
+    """An unknown word is neither: merged as an upsert, a delete would be lost."""
+    work = Work(tmp_path, engine, FLAT)
+    work.put("master/m", HEAD.empty_table(), "parquet")
+    flags = [*DELETED, *KEPT[: None if op else -1], *UNKNOWN]
+    base = [{"id": number, "n": "old", "__deleted": "false", "__lsn": 1, **op} for number in range(len(flags))]
+    put(work, base, "json", "feed/f_0")
+    put(work, [{**row, "n": "new", "__deleted": one, "__lsn": 2} for row, one in zip(base, flags, strict=True)], "json")
+    report = work.run(NO_LIMITS)
+    kept = ["old" if one in UNKNOWN else "new" for one in flags if one not in DELETED]
+    assert sorted((row["id"], row["n"]) for row in work.rows()) == [*enumerate(kept, len(DELETED))]
+    wrong = [f"has the __deleted '{one}', which is neither true nor false" for one in UNKNOWN]
+    assert [one["reason"] for one in report.rejects["feed"]] == wrong
 
 
 def test_rows_that_say_no_delete(tmp_path: Path) -> None:
