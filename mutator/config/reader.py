@@ -113,7 +113,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     in_file = where != _COMMAND_LINE
     in_messages = preferred_names(names_given, given.keys() - names_given.keys(), in_file=in_file)
     written = Audience({**in_messages, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}})
-    faults = [written(fault) for fault in (*read.faults, *conflicts.faults(config, given))]
+    faults = [written(fault) for fault in (*dict.fromkeys(read.faults), *conflicts.faults(config, given))]
     if faults or names.faults:
         raise _error([*names.faults, *faults], where)
     found = map(written, conflicts.warnings(config, given))

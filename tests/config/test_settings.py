@@ -916,3 +916,9 @@ def test_any_setting_can_choose_an_envelope(monkeypatch):
     assert OpSpec().envelope == "code"
     assert OpSpec(delete_when="not null").envelope == "not null"
     assert OpSpec(delete_prefix="events").envelope == "events"
+
+
+def test_a_fault_of_a_setting_that_is_read_twice_is_said_once() -> None:
+    with pytest.raises(ConfigError) as found:
+        parse({"key": "id", "feed.dialect": "debezium"})
+    assert str(found.value).count("'debezium' must be debezium-json, ") == 1
