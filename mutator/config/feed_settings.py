@@ -11,14 +11,14 @@ from typing import Any
 
 from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, newest_defaults, published
 from mutator.config.sources import shown
-from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.envelopes import ENVELOPES, OF_MESSAGES
 
 SHOWN_FIELDS, OP = "report.fields", "op.code.field.ordinal"
 # What marks the deletes of a feed; a full snapshot has none of it
 OF_DELETES = (
     *(OP, "deleted.op.code", "upsert.op.code", "ignore.op.code", "truncate.op.code"),
     *("op.code.in.master", "op.code.keep"),
-    *dict.fromkeys(one.setting for one in ENVELOPES.values()),
+    *dict.fromkeys((*(one.setting for one in ENVELOPES.values()), *OF_MESSAGES)),
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 

@@ -21,6 +21,7 @@ from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
+from mutator.rules.envelopes import with_messages_of
 
 if TYPE_CHECKING:
     from mutator.rules.byte_columns import Ints
@@ -181,7 +182,8 @@ class State:
     schemas: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # version -> form that its files began with; negative: of a dataset that it took over
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
+    # Of version 0, and how the newest apply that read messages did it.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
     larger: Mapping[str | None, int] = field(default_factory=dict)  # of ``BucketCounts``
@@ -275,6 +277,7 @@ class State:
             known=self.known.after(version.feed_since or "", version.feed),
             absences=(*self.absences, *version.absences),
             schemas=schemas,
+            settings=with_messages_of(self.settings, version.settings),
             transactions=transactions,
             tags=tags,
             larger=self.buckets.after(extent for file in version.files for extent in file.extents).larger,

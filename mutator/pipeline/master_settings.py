@@ -9,6 +9,7 @@ from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS, has_no_op_cod
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
+from mutator.rules.envelopes import DIALECT, OF_MESSAGES
 from mutator.rules.order_types import POSITION, Part, has_position, parts_of, recorded_fields, type_of_fields
 from mutator.storage import located, located_to_write
 
@@ -127,6 +128,8 @@ def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], op: Any, *, is_
     left_out = {name for names in _INSTEAD if changed.intersection(names) for name in names}
     if given.get(_SYNC) == "full" or changed.intersection((_OP, *_FILES_OF_DELETES)):
         left_out.update(OF_DELETES)
+    if DIALECT in changed:
+        left_out.update(OF_MESSAGES)
     if is_named:
         left_out.add(_NAMES)
     found = {name: value for name, value in kept.items() if name not in left_out}

@@ -87,7 +87,7 @@ def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
 
     usual = {} if own.pattern is None else {"sequence.pattern": own.pattern}
     why = f"{own.field} says what a row does"
-    return EnvelopeKind(made, _DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
+    return EnvelopeKind(made, DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
 
 
 def _is_debezium_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
@@ -108,7 +108,9 @@ def _is_debezium_flat(names: Sequence[str], values: Callable[[str], Sequence[byt
 
 
 _FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
-_DELETES, _DIALECT = "delete.when", "feed.dialect"
+_DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
+# The settings that say how the messages of a feed are read
+OF_MESSAGES = (DIALECT, "feed.table", "feed.time.unit", "feed.decimals")
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
     "delete.when": "code",
@@ -140,7 +142,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     ),
     "debezium-json": EnvelopeKind(
         _debezium_json,
-        _DIALECT,
+        DIALECT,
         _OF_DEBEZIUM,
         "the op of a message says what it does",
         _SAID_OF_DEBEZIUM,
@@ -151,7 +153,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
     ),
     "debezium-flat": EnvelopeKind(
         _debezium_flat,
-        _DIALECT,
+        DIALECT,
         _OF_DEBEZIUM,
         "__op and __deleted say what a row does",
         _SAID_OF_DEBEZIUM,
@@ -160,16 +162,28 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         inserts=("r", "c"),
     ),
     "maxwell-json": EnvelopeKind(
-        _maxwell_json, _DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
+        _maxwell_json, DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
     ),
     "canal-json": EnvelopeKind(
-        _canal_json, _DIALECT, _OF_CANAL, "the type of a message says what it does", {"table": "table"}, ("json",)
+        _canal_json, DIALECT, _OF_CANAL, "the type of a message says what it does", {"table": "table"}, ("json",)
     ),
     "ogg-json": EnvelopeKind(
-        _ogg_json, _DIALECT, _OF_OGG, "the op_type of a message says what it does", {"table": "table"}, ("json",)
+        _ogg_json, DIALECT, _OF_OGG, "the op_type of a message says what it does", {"table": "table"}, ("json",)
     ),
     **{name: _flat(name, own) for name, own in FLAT_DIALECTS.items()},
 }
+
+
+def with_messages_of(settings: Mapping[str, Any], applied: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a place after a run: how it read messages, unless the place has an op code field.
+
+    >>> with_messages_of({"key": "id", "feed.table": "t"}, {"feed.dialect": "canal-json", "reject.policy": "fail"})
+    {'key': 'id', 'feed.dialect': 'canal-json'}
+    """
+    if DIALECT not in applied or _OP in settings:
+        return settings
+    own = {name: value for name, value in settings.items() if name not in OF_MESSAGES}
+    return {**own, **{name: applied[name] for name in OF_MESSAGES if name in applied}}
 
 
 def chosen_by(setting: str) -> tuple[str, ...]:

@@ -10,11 +10,13 @@ from mutator.config.audience import PYTHON
 from mutator.config.definitions import published
 from mutator.config.feed_settings import OF_DELETES, OP, as_recorded, has_no_op_codes, is_full
 from mutator.config.reader import completed
+from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
 from mutator.pipeline.master_settings import settings_of_state
+from mutator.rules.envelopes import DIALECT, OF_MESSAGES
 
 CALL = "mutator.Table"
 _OPERATION = "write.operation"
@@ -47,7 +49,8 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
 
 def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config:
     """Return the configuration of an earlier apply. settings: those that its version has recorded."""
-    return completed(as_recorded(settings), recorded_settings(snapshot, settings), CALL, source=SOURCE)
+    unset = dict.fromkeys(OF_MESSAGES, "") if settings else {}  # later versions may have read messages
+    return completed(as_recorded(settings), recorded_settings(snapshot, {**unset, **settings}), CALL, source=SOURCE)
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +61,15 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
     given = set(map(published, settings))
     if is_full(settings) or (has_no_op_codes(settings) and OP in map(published, snapshot.state.settings)):
         given.update(OF_DELETES)
+    if OP in given or not _reads_as_before(snapshot, settings):
+        given.update(OF_MESSAGES)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}
     given.update(map(published, own))
     return {**{name: value for name, value in found.items() if published(name) not in given}, **own}
+
+
+def _reads_as_before(snapshot: Snapshot, settings: Mapping[str, Any]) -> bool:
+    """Return whether settings leave the dialect of the messages as the table has it."""
+    known = snapshot.state.settings.get(DIALECT)
+    return all(shown(value) == known for name, value in settings.items() if published(name) == DIALECT)

@@ -509,6 +509,21 @@ def test_a_table_takes_messages(tmp_path: Path) -> None:
     assert "messages that are no rows: 1 heartbeat, 1 tombstone" in str(report)
 
 
+def test_a_table_reads_messages_as_its_last_apply_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A later apply, and a version in the middle, need no dialect again; other settings replace it."""
+    table, work = Table.create(str(tmp_path / "table"), {"key": "id", **NO_LIMITS}), Work(tmp_path)
+    first = work.put("f_1.json", lines(message("c", {"id": 9, "n": "plain"})))
+    table.apply(str(first), feed_dialect="debezium-json", feed_time_unit="us")
+    table.compact()
+    again = Table(str(tmp_path / "table"))
+    again.apply(str(work.put("f_2.json", lines(message("c", ROW, lsn=5)))))
+    assert [row["id"] for row in again.scan().to_arrow().to_pylist()] == [9, 1]
+    assert main(["explain", again.path, "9"]) == 0
+    assert "cannot" not in capsys.readouterr().out
+    with pytest.raises(DataError, match="source\\.sequence"):
+        again.apply(pa.table({"id": [1], "n": ["x"], "o": ["D"]}), op="o")
+
+
 def test_the_first_run_of_a_base_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its settings name no order fields: the messages say them."""
     base, made = tmp_path / "base", ("--key", "id", "-D", "feed.dialect=debezium-json", "-q")

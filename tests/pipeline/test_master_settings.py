@@ -160,6 +160,7 @@ def test_ordinals_without_an_op_code(files):
 
 FULL, PREFIX = {"key": "id", "sync.mode": "full"}, {"key": "id", "deleted.record.file.prefix": "z_"}
 # What the last run, or each of several, was given, what the next one is given, and what that takes from the manifest
+FLAT = {"key": "id", "feed.dialect": "debezium-flat", "feed.time.unit": "us"}
 CHAINS = [
     ({"key": "id", "sync.mode": "full", "output.codec": "gzip", "order.check": False}, {}, {"key": "id"}),
     ({"key": "id", "op": "op", "delete_codes": "R"}, {"op": "op"}, {"key": "id", "delete_codes": "R"}),
@@ -174,6 +175,11 @@ CHAINS = [
     ({"key": "id", "order_type": "timestamp"}, {"rsbm.temporal.ordering.field.numeric": "false"}, {"key": "id"}),
     ({"key": "0", "order_by": "1", "field.names": "id,n", "op": "op"}, {}, {"key": ["id"], "op": "op"}),
     ({"key": "id", "report.fields": "id"}, {}, {"key": "id", "report.fields": "id"}),
+    (FLAT, {}, FLAT),
+    (FLAT, {"feed.dialect": ""}, {"key": "id"}),
+    (FLAT, {"op": "o"}, {"key": "id"}),
+    ([FLAT, FULL], {}, FLAT),
+    (FLAT, {"sync.mode": "full"}, {"key": "id"}),
     ([PREFIX, FULL], {}, PREFIX),
     ([PREFIX, FULL], {"sync.mode": "full"}, {"key": "id"}),
     ([{"key": "id", "op": "op"}, PREFIX, FULL], {}, PREFIX),
