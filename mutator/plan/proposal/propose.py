@@ -50,6 +50,7 @@ from mutator.plan.proposal.record_ids import repeated_in_other_partitions
 from mutator.plan.proposal.tables import Inputs, Layout, SampleRows, SampleTable
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.envelopes import DIALECT, OF_MESSAGES
 from mutator.rules.facts import present
 from mutator.rules.file_names import first_few
 from mutator.rules.partition_paths import values_of
@@ -87,7 +88,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
             choices=tuple(one for one in forms.choices if one.key != DELIMITER or one.value is not None),
         )
     read = {choice.key: choice.value for choice in forms.choices if choice.value is not None} | dict(settings)
-    config = parse({ID: "0", **{key: value for key, value in read.items() if key not in (ID, ORDER, OP)}})
+    later = {ID, ORDER, OP, *(() if DIALECT in read else OF_MESSAGES)}  # what the messages decide
+    config = parse({ID: "0", **{key: value for key, value in read.items() if key not in later}})
     if given.nameless:
         forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
