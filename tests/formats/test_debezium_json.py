@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 import random
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -520,8 +521,28 @@ def test_a_table_reads_messages_as_its_last_apply_did(tmp_path: Path, capsys: py
     assert [row["id"] for row in again.scan().to_arrow().to_pylist()] == [9, 1]
     assert main(["explain", again.path, "9"]) == 0
     assert "cannot" not in capsys.readouterr().out
-    with pytest.raises(DataError, match="source\\.sequence"):
+    with pytest.raises(DataError, match=r"does not have the fields .* source\.sequence\[0\].*, set feed_dialect"):
         again.apply(pa.table({"id": [1], "n": ["x"], "o": ["D"]}), op="o")
+
+
+def test_a_feed_without_the_order_of_the_place(tmp_path: Path) -> None:
+    work, order = Work(tmp_path, settings={"key": "id", **NO_LIMITS}), "source.sequence[0], source.lsn, transaction"
+    work.put("master/m", pa.table({"id": [0], "n": ["m"]}), "parquet")
+    work.put("feed/f_1.json", lines(message("c", ROW)))
+    work.put("mysql/f_2.json", lines({**message("c", ROW), "source": {"connector": "mysql", "file": "b", "pos": 1}}))
+    work.put("plain/f_3.json", lines(ROW))
+    work.run(DEBEZIUM)
+    other = rf"f_2\.json: has messages in the order of source\.file, .*, and the master has .*{re.escape(order)}"
+    with pytest.raises(DataError, match=other):
+        work.run(master="out1", feed="mysql")
+    wrong = rf"f_3\.json: does not have the fields .*{re.escape(order)}.*set feed\.dialect"
+    with pytest.raises(DataError, match=wrong):
+        work.run({"feed.dialect": ""}, master="out1", feed="plain")
+    work.put("again/f_4.json", lines(message("c", OTHER)))
+    with pytest.raises(DataError, match="f_4" + wrong[3:]):
+        work.run({"op": "op"}, master="out1", feed="again")
+    with pytest.raises(ConfigError, match=r"field source has more than .*; or, if .* are messages, set feed\.dialect"):
+        work.run({"op": "op", "order_by": "source.lsn"}, master="out1", feed="again")
 
 
 def test_the_first_run_of_a_base_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from mutator.config.settings import OpSpec, OrderSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
-from mutator.errors.parts import place, setting
+from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.content import Wrapped
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -22,7 +22,7 @@ from mutator.plan.inspect.source import Source
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.flat_dialects import SEQUENCE
-from mutator.rules.order_types import Part, tuple_type
+from mutator.rules.order_types import Part, recorded_fields, tuple_type
 from mutator.rules.typed_values import canonical
 
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
@@ -181,6 +181,33 @@ def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:
         cure = "give the files of each delivery a higher number, as in changes_17.parquet, say where it is with "
         cure += f"{setting('sequence.pattern')}, or set {setting('temporal.ordering.field.ordinal')} to other fields"
         raise error("format", path=source.shown_path, what=what, cure=cure)
+
+
+def check_order_of_messages(
+    order: OrderSpec, feed: Sequence[Source], named: Mapping[str, Sequence[str]], known: State | None
+) -> None:
+    """Raise DataError for a feed without the recorded order beside the rows: that of messages, or of other ones.
+
+    named: the fields of each feed file with any, by path.
+    """
+    spec = known.spec.get("order", {}) if known is not None else {}
+    if not spec.get("beside") or (*order.fields,) != recorded_fields(spec):
+        return
+    if not named or {name for names in named.values() for name in names}.issuperset(order.fields):
+        return
+    before = ", ".join(map(str, order.fields))
+    what = f"does not have the fields that order the rows of {MASTER}, {before}"
+    cure = f"if its rows are messages, set {setting('feed.dialect')} to their form; or have it delivered with them"
+    path, wrapped = [*named][-1], [one for one in feed if one.wrapped is not None]
+    if wrapped:
+        found = ((one.path, one.wrapped.envelope.order) for one in wrapped if one.wrapped is not None)
+        path, own = next((one for one in found if one[1]), (path, ()))
+        if not own:
+            return
+        shown = ", ".join(name for name, _ in own)
+        what = f"has messages in the order of {shown}, and {MASTER} has rows of messages in that of {before}"
+        cure = f"deliver messages of the same source database, or merge these into another place than {MASTER}"
+    raise error("format", path=path, what=what, cure=cure)
 
 
 def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:

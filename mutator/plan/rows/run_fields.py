@@ -105,7 +105,10 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
                 setting("order.keep=false"),
                 f"field {path[0]} has more than the order value {'.'.join(path)}",
             )
-            raise error("config", where=where, faults=f"{faults}; have it delivered as a field of its own")
+            faults += "; have it delivered as a field of its own"
+            if rows.ops.dialect is None:
+                faults += f"; or, if the rows of the feed are messages, set {setting('feed.dialect')}"
+            raise error("config", where=where, faults=faults)
     cut = {op} if op is not None and not rows.ops.keep else set()
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in rows.key.ids),

@@ -19,7 +19,7 @@ from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
-from mutator.plan.inspect.envelopes import unwraps
+from mutator.plan.inspect.envelopes import check_order_of_messages, unwraps
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -67,6 +67,8 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
     newest = base_version(survey, master, feed, checked)
+    fields_of_feed = {version.path: version.schema.names for version in feed}
+    check_order_of_messages(rows.order, survey.feed, fields_of_feed, survey.state)
     fields = run_fields(rows, newest, survey)
     named = [with_feed_names(version, newest, fields) for version in master]
     feed = with_deletes_marked(rows.ops, survey, fields, named, feed)
