@@ -19,6 +19,7 @@ from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.envelope import UNKNOWN_CODE, OpCodeField
+from mutator.rules.envelopes import NO_ROWS
 from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
@@ -110,7 +111,7 @@ def notes_on_kinds(plan: Reading, result: Result) -> Iterator[str]:
     if isinstance(envelope, OpCodeField) and envelope.unwraps:
         found = {code: count for code, count in result.op_codes.items() if code in envelope.ignore_codes}
         shown = ", ".join(f"{count:,} {code.decode()}" for code, count in most_frequent(found))
-        yield from [f"messages that are no rows: {shown}"] if found else []
+        yield from [f"{NO_ROWS}: {shown}"] if found else []
 
 
 def _of_upserts(plan: Reading, result: Result) -> CodeFacts:

@@ -105,7 +105,6 @@ class DebeziumRows(MessageRows):
 
     update = b"u"
     delete = b"d"
-    truncate = b"t"
     unit: str | None = None
     decimals: str | None = None
     types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema

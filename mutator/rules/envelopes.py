@@ -108,6 +108,7 @@ def _is_debezium_flat(names: Sequence[str], values: Callable[[str], Sequence[byt
 
 
 _FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
+NO_ROWS = "messages that are no rows"  # a note, before their kinds
 _DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
 # The settings that say how the messages of a feed are read
 OF_MESSAGES = (DIALECT, "feed.table", "feed.time.unit", "feed.decimals")
@@ -116,20 +117,24 @@ _OF_DEBEZIUM = {
     "delete.when": "code",
     "deleted.op.code": "d",
     "upsert.op.code": "c,r,u",
+    "truncate.op.code": "t",
     "ignore.op.code": "heartbeat,message,other table,schema change,tombstone,transaction",
     "op.code.keep": "false",
 }
 _OF_MAXWELL = _OF_DEBEZIUM | {
+    "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "bootstrap-insert,insert,update",
     "ignore.op.code": "bootstrap-complete,bootstrap-start,other table,schema change,tombstone",
 }
 _OF_CANAL = _OF_DEBEZIUM | {
+    "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "init,insert,update",
     "ignore.op.code": "heartbeat,other table,schema change,tombstone,transaction",
 }
 _OF_OGG = _OF_DEBEZIUM | {
+    "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "insert,update",
     "ignore.op.code": "other table,tombstone",

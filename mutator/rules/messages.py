@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.envelope import REJECTED, TRUNCATE, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.envelope import REJECTED, OpCodeField, Operation, Unwrapped, other_subjects
 from mutator.rules.order_columns import flags
 
 FIELD = "__op"  # of the rows of records: what they do
@@ -76,7 +76,6 @@ class MessageRows(OpCodeField):
     unwraps = True
     update: ClassVar[bytes] = b"update"  # op codes
     delete: ClassVar[bytes] = b"delete"
-    truncate: ClassVar[bytes] = b"truncate"
     table: str | None = None  # schema.table, as the user gives it
     keys: tuple[str, ...] = ()
 
@@ -84,8 +83,6 @@ class MessageRows(OpCodeField):
         """Look up an op code, or the reason of a reject."""
         if is_rejected(value):
             return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
-        if value == self.truncate:
-            return Operation(TRUNCATE)
         return super().operation(value)
 
     def is_own(self, name: str | None) -> bool:

@@ -242,6 +242,11 @@ def test_a_truncate_deletes_what_is_older(tmp_path: Path, engine: str) -> None:
     found = [message("c", ROW), message("t", lsn=2), message("c", OTHER, lsn=3)]
     report, rows = run(tmp_path, lines(*found), engine)
     assert (rows, report.counts["feed truncate"]) == ([OTHER], 1)
+    work = Work(tmp_path, engine, {"key": "id", "max.delete.fraction": "0.1"})
+    work.runs = 1
+    work.put("more/f_2.json", lines(message("t", lsn=4)))
+    with pytest.raises(DataError, match="check that op code t in field __op is a truncate"):
+        work.run(master="out1", feed="more")
 
 
 UNSENT_FORMS = [
@@ -508,6 +513,7 @@ def test_a_table_takes_messages(tmp_path: Path) -> None:
     report = table.apply(str(work.put("f_2.json", lines(message("d", None, ROW, lsn=2), None, {"ts_ms": 1}))))
     assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
     assert "messages that are no rows: 1 heartbeat, 1 tombstone" in str(report)
+    assert "\n2 rows ignored\n" in str(report)
 
 
 def test_a_table_reads_messages_as_its_last_apply_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ from mutator.pipeline.reports.sections import (
     time_text,
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
+from mutator.rules.envelopes import NO_ROWS
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 
 _FILES = 100  # of a page
@@ -137,7 +138,7 @@ class MergeReport(PageReport, WarningReport):
             _rejects(self),
             ReportSection(blocks=[Drawn("changes", own.changes)], lines=own.changes_lines),
             _steps(own.steps, self.seconds),
-            said(*kept_out, *_ignored_lines(self.counts), *own.replaced),
+            said(*kept_out, *_ignored_lines(self.counts, self.notes), *own.replaced),
             *(said(*listed(what, paths)) for what, _, paths in own.lists),
             ended(own.done, self.seconds),
             *own.more,
@@ -336,13 +337,14 @@ def _steps(steps: Sequence[tuple[str, float]], seconds: float) -> ReportSection:
     return ReportSection("Time of each step", [Drawn("steps", shown)] if found else (), (), "time", rank=1)
 
 
-def _ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
+def _ignored_lines(counts: Mapping[str, int], notes: Sequence[str]) -> Iterator[str]:
     """Yield a line on blank and header lines, one on rows that are not mutations, and one on rows that are several."""
     rows = counts.get("feed no mutations", 0)
     lines = counts["feed ignored"] + counts["master ignored"] - rows
     if lines:
         yield f"{counted(lines, 'blank or header line')} ignored"
     if rows:
-        yield f"{counted(rows, 'row')} ignored for the op code"
+        of_messages = any(note.startswith(NO_ROWS) for note in notes)  # which says their kinds
+        yield f"{counted(rows, 'row')} ignored{'' if of_messages else ' for the op code'}"
     if more := counts.get("feed halves", 0):
         yield f"{counted(more, 'mutation')} more than feed rows, because some rows say several"
