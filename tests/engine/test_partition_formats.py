@@ -31,7 +31,7 @@ from tests.support.columns_data import file_of, read_whole
 from tests.support.effort import law
 from tests.support.in_memory import InMemory
 from tests.support.text_runs import scratch
-from tests.support.typed_worlds import BESIDE, COLUMNS, World, make_world, put, schema_of, worlds
+from tests.support.typed_worlds import COLUMNS, World, make_world, put, schema_of, worlds
 
 BY = ["shop", "note", "day=date(at)", "prefix(note,1)", "note,shop", "bucket(id,3)"]
 NOTES = ["x", "y", "a/b", "longer"]
@@ -118,7 +118,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
 @law(5)
 def test_all_formats_give_the_same_records(scope, world):
     with scratch() as work:
-        first, *others = COLUMNS if world.order == BESIDE else ["text", *COLUMNS]
+        first, *others = COLUMNS if world.beside else ["text", *COLUMNS]
         expected = run_all(work / first, world, scope, [first])
         for file_format in others:
             assert run_all(work / file_format, world, scope, [file_format]) == expected, file_format

@@ -28,7 +28,6 @@ from tests.support.effort import law
 from tests.support.in_memory import InMemory
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import (
-    BESIDE,
     BY_NAME,
     COLUMNS,
     OF_FEEDS,
@@ -114,7 +113,7 @@ def _read(file_format: str, data: bytes, schema: Any, delimiter: str) -> Any:
 @law(20)
 def test_all_formats_give_the_same_records(world):
     with scratch() as work:
-        first, *others = COLUMNS if world.order == BESIDE else ["text", *COLUMNS]
+        first, *others = COLUMNS if world.beside else ["text", *COLUMNS]
         expected = run_all(work / first, world, first)
         for file_format in others:
             assert run_all(work / file_format, world, file_format) == expected, file_format

@@ -23,12 +23,13 @@ OF_FEEDS = [*COLUMNS, "json"]
 DELIMITERS = [",", "\t", "|", "\x01", ";"]
 
 BY_NAME, BY_LONG, BY_TIME, BY_TWO = "file name", "long", "timestamp", "long, long desc"
-BESIDE = "long, long desc, beside the rows"  # with op codes
+BESIDE = {f"{order}, beside the rows": order for order in (BY_LONG, BY_TIME, BY_TWO)}  # with op codes
 
 _START = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
 
 def schema_of(order: str, *, op: bool) -> Any:
+    beside, order = order in BESIDE, BESIDE.get(order, order)
     fields = [
         pa.field("id", pa.string()),
         pa.field("shop", pa.int64()),
@@ -36,8 +37,8 @@ def schema_of(order: str, *, op: bool) -> Any:
         pa.field("note", pa.string()),
         pa.field("price", pa.decimal128(7, 2)),
     ]
-    fields += [pa.field("part", pa.int64())] if order in (BY_TWO, BESIDE) else []
-    if order == BESIDE and not op:  # of a master
+    fields += [pa.field("part", pa.int64())] if order == BY_TWO else []
+    if beside and not op:  # of a master
         fields = [field for field in fields if field.name not in ("at", "part")]
     return pa.schema([*fields, pa.field("op", pa.string())] if op else fields)
 
@@ -53,6 +54,11 @@ class World:
     feeds: tuple[tuple[tuple[str, tuple[dict[str, Any], ...]], ...], ...]  # the files of a run: stem, rows
     seed: int
 
+    @property
+    def beside(self) -> bool:
+        """Whether order values are kept beside the rows."""
+        return self.order in BESIDE
+
     def settings(self, *formats: str) -> dict[str, str]:
         made = {
             "field.names": ",".join(schema_of(self.order, op=self.op).names),
@@ -65,9 +71,10 @@ class World:
             "sync.mode": "full" if self.full else "partial",
         }
         if self.order != BY_NAME:
-            fields, order_type = ("at,part", BY_TWO) if self.order in (BY_TWO, BESIDE) else ("at", self.order)
+            order_type = BESIDE.get(self.order, self.order)
+            fields = "at,part" if order_type == BY_TWO else "at"
             made |= {"temporal.ordering.field.ordinal": fields, "temporal.ordering.field.type": order_type}
-            made |= {"order.keep": "false"} if self.order == BESIDE else {}
+            made |= {"order.keep": "false"} if self.beside else {}
         if self.op:
             made |= {"op.code.field.ordinal": "op", "op.code.in.master": "false"}
         elif not self.full:
@@ -88,23 +95,32 @@ class World:
 
 
 def make_world(rng: random.Random, notes: Sequence[str | None]) -> World:
-    order = rng.choice([BY_NAME, BY_LONG, BY_TIME, BY_TWO, BESIDE])
-    units = 2 if order in (BY_TWO, BESIDE) else 1
-    full = order != BESIDE and rng.random() < 0.15
-    op = order == BESIDE or (not full and rng.random() < 0.5)
+    order = rng.choice([BY_NAME, BY_LONG, BY_TIME, BY_TWO, *BESIDE])
+    beside, order_type = order in BESIDE, BESIDE.get(order, order)
+    units = 2 if order_type == BY_TWO else 1
+    full = not beside and rng.random() < 0.15
+    op = beside or (not full and rng.random() < 0.5)
+    sent: list[dict[str, Any]] = []
+
+    def at(number: int) -> Any:
+        return _START + timedelta(milliseconds=500 * number) if order_type == BY_TIME else number // units
 
     def row(*, of_feed: bool) -> dict[str, Any]:
+        if of_feed and beside and sent and rng.random() < 0.3:  # a touch, if the record is still this one
+            return {**rng.choice(sent), "at": at(rng.randrange(10)), "op": "U"}
         number = rng.randrange(5)
         made = {
             "id": rng.choice(["", "a", "b", "é", "a,b"] if None in notes else ["", "a", "b", "é"]),
             "shop": rng.choice([-1, 0, 12]),
-            "at": _START + timedelta(milliseconds=500 * number) if order == BY_TIME else number // units,
+            "at": at(number),
             "note": rng.choice(notes),
             "price": rng.choice([None, "1.50", "-0.01"] if None in notes else ["1.50", "-0.01"]),
         }
         made["price"] = None if made["price"] is None else __import__("decimal").Decimal(made["price"])
         made |= {"part": -(number % 2)} if units == 2 else {}
-        return made | ({"op": rng.choice(["I", "U", "D"])} if of_feed and op else {})
+        made |= {"op": rng.choice(["I", "U", "D"])} if of_feed and op else {}
+        sent.extend([made] if of_feed else [])
+        return made
 
     def rows(*, of_feed: bool) -> tuple[dict[str, Any], ...]:
         return tuple(row(of_feed=of_feed) for _ in range(rng.randint(1 if full else 0, 6)))
