@@ -47,7 +47,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     whole = with_settings_of(arguments.dataset, settings)
     config = parse(whole, arguments.config or "the command line", overridden)
     opened = table_runner(config.effort.runner, arguments)
-    new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened)
+    new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened, partial(warn, arguments))
     table = Table(arguments.table)
     version, notes = table.snapshot.version, defaults_used(table.describe(), settings, arguments.buckets)
     if arguments.json:

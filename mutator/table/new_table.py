@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mutator.config.definitions import SETTINGS, SHORT, published
@@ -30,13 +30,17 @@ def new_table(
     dataset: str | None,
     buckets: int | None,
     open_runner: OpenRunner,
+    warn: Callable[[Sequence[str]], None] = lambda warnings: None,
 ) -> None:
-    """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with."""
+    """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with.
+
+    warn: takes the warnings of a merge of the dataset.
+    """
     kept = _recorded(settings, config.output)
     if dataset is None:
         create_empty(path, kept, buckets=buckets)
     else:
-        create_of(path, config, kept, dataset, buckets, open_runner)
+        create_of(path, config, kept, dataset, buckets, open_runner, warn)
 
 
 def with_settings_of(dataset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from mutator.errors.display import counted
 from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.pipeline import merge
+from mutator.pipeline.report import shown_texts
 from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.rows.storable_types import storable_schema
@@ -53,11 +54,13 @@ def create_of(
     dataset: str,
     buckets: int | None,
     open_runner: OpenRunner,
+    warn: Callable[[Sequence[str]], None] = lambda warnings: None,
 ) -> Snapshot:
     """Create a table with the rows of a dataset; return its version 1.
 
-    settings: that version 0 records. Version 0 is committed when the dataset has been merged and planned, so nothing is
-    left of a dataset that is refused. If it is killed, the same call goes on with the version 0 that it left.
+    settings: that version 0 records. warn: takes the warnings of the merge of another program's dataset. Version 0 is
+    committed when the dataset has been merged and planned, so nothing is left of a dataset that is refused. If it is
+    killed, the same call goes on with the version 0 that it left.
     """
     storage, path = located_to_write(path)
     source = _source(dataset)
@@ -72,7 +75,7 @@ def create_of(
     try:
         if known is None or not _fits(known, config.output):
             in_buckets = replace(config, effort=replace(config.effort, num_reducer=count))
-            known, source = _as_parquet(work, in_buckets, source, open_runner), work
+            known, source = _as_parquet(work, in_buckets, source, open_runner, warn), work
         plan = _plan(path, first, config, source, known)
         snapshot = open_snapshot(path, 0) if begun else commit_first(path, first)
         created = _take_over_dataset(snapshot, plan, source, known, open_runner)
@@ -103,7 +106,9 @@ def _source(dataset: str) -> str:
     return path
 
 
-def _as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -> State:
+def _as_parquet(
+    work: str, config: Config, path: str, open_runner: OpenRunner, warn: Callable[[Sequence[str]], None]
+) -> State:
     """Make a dataset in the directory ``work`` that a table can take over; return its state. path: of the given one."""
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
@@ -111,6 +116,7 @@ def _as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -
             return engine_of(runner, choice)(plan, staging)
 
     prepared = merge.prepare(_merged(config), path, [], work)
+    warn(shown_texts(prepared.plan, prepared.plan.warnings))
     return merge.carry_out(replace(prepared, plan=replace(prepared.plan, rewrites=True)), merge_on)[0]
 
 

@@ -674,6 +674,23 @@ def test_records_without_their_order_value(work):
     assert work.manifest.spec["order"] == {"by": "field", "field": "at", "type": "long desc", "beside": True}
 
 
+def test_order_values_that_a_master_loses_are_a_warning(work, capsys):
+    """Those of rows that another program wrote: they count as older than every mutation."""
+    settings = {"order.keep": "false", "num.reducer": "2"}
+    work.put("master/m", table(["a"], [9]), "parquet")
+    work.put("feed/f_1", table(["a", "b"], [5, 5], ["new", "new"]), "parquet")
+    report = work.run(settings)
+    assert report.counts["feed updated"] == 1
+    said = "order.keep=false drops field at of the master, whose rows then count as older than every mutation"
+    assert [said in one for one in report.warnings] == [True]
+    work.put("next/f_2", table(["a"], [6], ["newer"]), "parquet")
+    assert not work.run(settings, master="out1", feed="next").warnings  # mutator has written these
+    place, dataset = str(work.path / "table"), str(work.path / "master")
+    line = ["table", "create", place, "--dataset", dataset, "--key", "id", "--order-by", "at", "-D", "order.keep=false"]
+    assert main(line) == 0
+    assert "warning: " + said in capsys.readouterr().err
+
+
 def test_a_horizon_of_several_parts_is_shown_as_a_list(work):
     work.put("master/m", table(["a"], [1], no=[1]), "parquet")
     feed = table(["b", "c"], [1, 2], no=[7, 8], op=pa.array(["D", "U"]))

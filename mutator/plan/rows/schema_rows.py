@@ -13,7 +13,7 @@ from mutator.dataset.partition_index import IN_PATH, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect, stored_dialect
@@ -35,6 +35,7 @@ from mutator.plan.rows.result_fields import (
 from mutator.plan.rows.result_schema import SchemaRun
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (
+    RunFields,
     by_age,
     check_ordinals,
     has_fields,
@@ -94,8 +95,26 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     return replace(
         planned,
         notes=(*planned.notes, *_notes_on_ids(rows, survey)),
-        warnings=(*planned.warnings, *_warnings_on_fields(run, master, feed, planned.partitioning.in_path)),
+        warnings=(
+            *planned.warnings,
+            *_warnings_on_orders(fields, master),
+            *_warnings_on_fields(run, master, feed, planned.partitioning.in_path),
+        ),
     )
+
+
+def _warnings_on_orders(fields: RunFields, master: Sequence[SchemaVersion]) -> tuple[str, ...]:
+    """Return a warning if rows of the master lose order values that they have, as those of another program may."""
+    cut = [path[0] for path in fields.orders] if fields.orders_beside else []
+    found = [name for name in cut if any(name in one.schema.names for one in master)]
+    if not found:
+        return ()
+    noun, names = "fields" if len(found) > 1 else "field", ", ".join(found)
+    warning = (
+        f"{setting('order.keep=false')} drops {noun} {names} of {MASTER}, whose rows then count as older than every "
+        f"mutation. If {names} should decide, set {setting('order.keep=true')} now; later runs cannot"
+    )
+    return (warning,)
 
 
 def _warnings_on_fields(
