@@ -39,6 +39,7 @@ class SplitReceipt(NamedTuple):
     truncates: int = 0
     floor: Any = None  # highest order value of a truncate
     halves: int = 0  # mutations of a row beyond its first
+    newer: Future | None = None  # order values above the one that the snapshot is as of
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())

@@ -73,6 +73,7 @@ class Result:
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
     future: Future | None = None  # order values of the feed in the future, or above ``order.max``
     future_files: Sequence[str] = ()  # paths of the feed files with these
+    newer: Future | None = None  # order values of a snapshot above the one that it is as of
     read: Sequence[FileRows] = ()  # of each feed file that was read
 
 
@@ -147,6 +148,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             plan.inputs[index].source.shown_path
             for index in sorted({index for (index, _), receipt in splits.items() if receipt.future is not None})
         ],
+        newer=joined_futures([receipt.newer for receipt in splits.values()]),
         read=feed_rows(plan, splits, tallies, truncate),
     )
 

@@ -34,7 +34,7 @@ def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from _late_warnings(plan, result)
     yield from _spelling_warnings(plan, result)
     yield from _future_warnings(plan, result)
-    yield from _as_of_warnings(plan)
+    yield from _as_of_warnings(plan, result)
     yield from _tied_warnings(plan, result)
     yield from _superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():
@@ -113,11 +113,20 @@ def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
         )
 
 
-def _as_of_warnings(plan: Plan) -> Iterator[str]:
-    """Yield a warning of a snapshot that is as of the future."""
+def _as_of_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield warnings of a snapshot that is as of the future, or as of a time before some of its rows."""
+    shown = value_in_quotes(shown_order(plan.rows.order_type, plan.as_of) or "")
     if plan.as_of is not None and not plan.by_file_name and future_of_values([plan.as_of], plan.now):
-        shown = value_in_quotes(shown_order(plan.rows.order_type, plan.as_of) or "")
         yield f"{setting('snapshot.as.of')} is in the future, {shown}: all rows of deltas until then will be late"
+    if result.newer is not None:
+        rows, lowest = result.newer
+        example = value_in_quotes(shown_order(plan.rows.order_type, lowest) or "")
+        are = "is" if rows == 1 else "are"
+        yield (
+            f"{setting('snapshot.as.of')} is {shown}, and {counted(rows, 'row')} of the snapshot {are} newer, from "
+            f"{example} on: if the snapshot was taken later, records that it lacks, and that changed since {shown}, "
+            "stay by mistake"
+        )
 
 
 def _tied_warnings(plan: Reading, result: Result) -> Iterator[str]:

@@ -49,6 +49,7 @@ class Reading:
     chunks: Chunks
     rejects: Mapping[str, int] = field(default_factory=dict)  # side -> rejected rows that are allowed, by default 0
     order_max: Any = None  # the highest order value that the feed may have; None: any
+    as_of: Any = None  # order value that a full snapshot is as of: its rows count as not older
     memory: int = 0  # bytes of the feed that a worker has in memory at once
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     master_buckets: int | None = None  # of a managed master

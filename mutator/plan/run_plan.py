@@ -69,7 +69,6 @@ class Plan(Reading):
     floor: Any = None  # highest order value of a truncate, a delete of every key, of this run or an earlier one
     truncates: bool = False  # the feed has raised it, so older records go
     known_floor: Any = None  # of earlier runs: a record below it came with a snapshot as of it, and counts as one at it
-    as_of: Any = None  # order value that a full snapshot is as of: its rows count as not older
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten

@@ -278,3 +278,19 @@ def test_a_time_in_another_unit_or_in_the_future_is_noticed(as_of: str, tmp_path
         return
     warnings = local_engine.mutate(settings, **places).warnings
     assert any(line.startswith("snapshot.as.of is in the future, '4027761080'") for line in warnings)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_are_newer_than_their_snapshot_are_a_warning(engine: str, tmp_path: Path) -> None:
+    """The time may be that of another year: then records that are gone from the source stay."""
+    feed = tmp_path / "feed"
+    feed.mkdir()
+    (feed / "one.csv").write_text("id,at\na,2026-01-05\nb,2026-01-31\n")
+    (feed / "two.csv").write_text("id,at\nc,2025-01-31\nd,2026-01-03\n")
+    settings = {**FULL, "order_type": "timestamp", "allow.empty.master": "true", "num.reducer": "2", **RUN}
+    for year, said in (("2025", ["3 rows of the snapshot are newer, from '2026-01-03T00:00:00"]), ("2026", [])):
+        places: dict[str, Any] = {"master": tmp_path / "none", "feed": feed, "output": tmp_path / year}
+        report = local_engine.mutate({**settings, "snapshot.as.of": f"{year}-01-31"}, engine=engine, **places)
+        warned = [one for one in report.warnings if one.startswith("snapshot.as.of is '")]
+        assert len(warned) == len(said)
+        assert all(text in one for text, one in zip(said, warned, strict=True))

@@ -156,12 +156,14 @@ class Feed:
         """Read a split; yield its elements of the ledger, and runs when the mutations become too many."""
         self._split = (split.input, split.number)
         receipt, units, keys = NOTHING_READ, list[Units](), SplitKeys(self.plan, split)
-        future: list[Future | None] = []
+        future, newer = list[Future | None](), list[Future | None]()
+        order_type, now, at = self.plan.rows.order_type, self.plan.now, self.plan.as_of
 
         def count_orders(orders: Any) -> None:
-            units.append(units_of(self.plan.rows.order_type, orders))
+            units.append(units_of(order_type, orders))
             if not self.plan.by_file_name:
-                future.append(future_of(self.plan.rows.order_type, orders, self.plan.now, self.plan.order_max))
+                future.append(future_of(order_type, orders, now, self.plan.order_max))
+                newer.append(None if at is None else future_of(order_type, orders, now, at))
 
         for batch, receipt in batches(self.plan, split, file, trusted=False):
             yield from rejected(self.plan, split, file, batch, receipt)
@@ -181,7 +183,8 @@ class Feed:
                 yield from self.runs()
         yield from keys.filters()
         yield from floors(self.plan, split, receipt.floor)
-        yield receipt_of(self.plan, split, receipt._replace(units=joined(units), future=joined_futures(future)))
+        receipt = receipt._replace(units=joined(units), future=joined_futures(future), newer=joined_futures(newer))
+        yield receipt_of(self.plan, split, receipt)
 
     def runs(self) -> Iterator[Any]:
         """Fold the mutations read so far, and yield a run for each group that has any of them."""

@@ -40,7 +40,7 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_columns import to_value
-from mutator.rules.order_units import UnitCounter
+from mutator.rules.order_units import UnitCounter, joined_futures
 from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.storage import progress, storage_for
 
@@ -70,7 +70,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
     rows = rejected = ignored = no_mutations = lines = truncates = halves = 0
-    floor, before = None, -1
+    floor, before, at, newer = None, -1, plan.as_of, None
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
@@ -112,6 +112,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             order = to_value(plan.rows.order_type, beside[1])
         elif side == FEED:
             units.add(order)
+            if at is not None and order > at:
+                newer = joined_futures([newer, (1, order)])
         if file.source.is_table:
             place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
         else:
@@ -130,7 +132,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     yield from floors(plan, split, floor)
     read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes))
     read = read._replace(units=units.units(), future=units.future, no_mutations=no_mutations)
-    read = read._replace(truncates=truncates, floor=floor, halves=halves)
+    read = read._replace(truncates=truncates, floor=floor, halves=halves, newer=newer)
     yield receipt_of(plan, split, read)
 
 
