@@ -13,7 +13,7 @@ the change makes nearly all of them valid, and leaves nearly all values of the f
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -35,6 +35,7 @@ from mutator.rules.encodings import UTF8
 from mutator.rules.facts import Facts
 from mutator.rules.header_lines import header_names, is_line_of_names
 from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
+from mutator.rules.order_types import parts_of, tuple_type
 from mutator.rules.order_units import epoch_unit
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
@@ -148,46 +149,58 @@ def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:
 def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
     sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
-    order = partial(_order_hint, survey.state)
-    for reason, hint in (("(order value)", order), ("(op code) is not a known code", _op_code_hint)):
+    for reason in ("(order value)", "(op code) is not a known code"):
         sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
         if sample is None:
             continue
         source = sources[sample.path]
         layout = plan.rows.layouts[plan.rows.layout_of.get(source.path, side)]
         rows = first_rows(source, layout.delimiter.split if isinstance(layout, RowLayout) else None)
+        of_order = reason == "(order value)"
+        hint = partial(_order_hint, survey.state, sample.reason) if of_order else _op_code_hint
         found = hint(layout, rows) if rows.count else None
         if found is not None:
             first = "first row" if rows.count == 1 else f"first {rows.count:,} rows"
             yield f"In the {first} of {place(rows.file)}, {found}"
 
 
-def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None:
-    """Return the setting that fits the values of the order field, unless it has a type already.
+def _order_hint(known: State | None, reason: str, layout: Any, rows: FirstRows) -> str | None:
+    """Return the setting that fits the values of an order field, unless it has a type already.
 
-    known: the manifest, which has it.
+    known: the manifest, which has it. reason: of a reject, with the name of the field.
     """
-    field, *more = _fields_of(layout, layout.ordered_by)
-    if more or field not in rows.columns:
+    names = [".".join(one) if isinstance(one, tuple) else str(one) for one in layout.order_fields]
+    number = next((at for at, name in enumerate(names) if reason.startswith(f"field {name} (")), 0)
+    field, parts = names[number], parts_of(layout.order_type)
+    if field not in rows.columns:
         return None
-    facts = Facts(rows.columns[field])
-    found = order_hint(facts, layout.order_type)
+    facts, order_type = Facts(rows.columns[field]), parts[number].type
+
+    def whole(own: str) -> str:
+        """Return the types of all fields, with another one of this field."""
+        return tuple_type([*parts[:number], parts[number]._replace(type=own), *parts[number + 1 :]])
+
+    found = order_hint(facts, order_type, whole)
+    if found is None and len(parts) > 1 and _are_most(len(facts.invalid(order_type).values), facts):
+        found = f"field {field} has no values of type {order_type}: set {_type_setting(whole('string'))}"
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
         schema = getattr(layout, "result", None)
         own = schema.field(field).type if schema is not None and field in schema.names else None
         is_typed = known is not None or not (own is None or pa.types.is_string(own))
-        return f"{looks}, but the master's are {layout.order_type}" if is_typed and of_another_type else found
+        return f"{looks}, but the master's are {order_type}" if is_typed and of_another_type else found
+    if len(parts) > 1:
+        return found or date_hint(facts, order_type)
     roles = {field, *_fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
-    times = time_fields(others, layout.order_type)
-    has_no_times = len(facts.invalid(layout.order_type).values) == len(facts.values) > 1  # one row may be a bad one
+    times = time_fields(others, order_type)
+    has_no_times = len(facts.invalid(order_type).values) == len(facts.values) > 1  # one row may be a bad one
     if len(times) == 1 and known is None and has_no_times:
         return (
             f"field {field} has no times, and field {times[0]} has: set "
             f"{setting(f'temporal.ordering.field.ordinal={times[0]}')}"
         )
-    return date_hint(facts, layout.order_type)
+    return date_hint(facts, order_type)
 
 
 def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
@@ -208,10 +221,14 @@ def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool
     return is_line_of_names(header_names(fields))
 
 
-def order_hint(facts: Facts, order_type: str) -> str | None:
+def _type_setting(order_type: str) -> str:
+    return setting(f"temporal.ordering.field.type={order_type}")
+
+
+def order_hint(facts: Facts, order_type: str, whole: Callable[[str], str] = str) -> str | None:
     """Return which setting fits the invalid values of the order field; None if no setting does.
 
-    order_type: the one that they do not have.
+    order_type: the one that they do not have. whole: returns the types of all fields, from another one of this field.
 
     >>> order_hint(Facts([b"1", b"2", b" 3"]), "long")
     '1 of 3 order values has blanks around it: have it delivered without blanks'
@@ -221,7 +238,7 @@ def order_hint(facts: Facts, order_type: str) -> str | None:
     for name, looks in _LOOKS.items():
         fit = _fitting(invalid, name)
         if _are_most(fit, invalid) and _are_most(_fitting(facts, name), facts):
-            return f"{_of_all(fit, facts)} {looks[fit > 1]}: set {setting(f'temporal.ordering.field.type={name}')}"
+            return f"{_of_all(fit, facts)} {looks[fit > 1]}: set {_type_setting(whole(name))}"
     for what, around, cure in (
         ("quotes", b'"', f"{setting('input.format=csv')} reads quoted fields"),
         ("blanks", b" \t", "have {} delivered without blanks"),

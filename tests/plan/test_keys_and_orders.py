@@ -691,6 +691,24 @@ def test_order_values_that_a_master_loses_are_a_warning(work, capsys):
     assert "warning: " + said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", [None, "string, long", "long desc, long"])
+def test_a_wrong_type_of_one_of_several_fields_names_all_types(work, given):
+    """Each message has the whole setting to follow."""
+    work.put("master/m", table(["a"], [9], part=["x"]), "parquet")
+    work.put("feed/f_1", table(["a", "b"], [5, 5], part=["y", "z"]), "parquet")
+    settings = {"temporal.ordering.field.ordinal": "at, part", "num.reducer": "2"}
+    settings |= {} if given is None else {"order_type": given}
+    with pytest.raises((ConfigError, DataError)) as caught:
+        work.run(settings)
+    said = re.search("set (?:order_type|temporal.ordering.field.type) ?= ?'?([a-z ,]*[a-z])", str(caught.value))
+    assert said is not None, str(caught.value)
+    if given is not None and given.startswith("string"):
+        assert said[1] == "long, long"  # the type of the text is not known from the schema
+        return
+    assert said[1] == (given or "long").replace(", long", "") + ", string"
+    assert work.run(settings | {"order_type": said[1]}).counts["output rows"] == 2
+
+
 def test_a_horizon_of_several_parts_is_shown_as_a_list(work):
     work.put("master/m", table(["a"], [1], no=[1]), "parquet")
     feed = table(["b", "c"], [1, 2], no=[7, 8], op=pa.array(["D", "U"]))

@@ -21,7 +21,7 @@ from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.conditions import Condition
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
-from mutator.rules.order_types import parts_of, path_of, record_fields, tuple_type, with_position
+from mutator.rules.order_types import Part, parts_of, path_of, record_fields, tuple_type, with_position
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -228,7 +228,7 @@ def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -
     """
     if not fields.orders:
         return order.type
-    parts = []
+    parts, wrong = list[Part](), ""
     wanted_types = [one for one in parts_of(order.type) if one.type != "position"]
     for number, (names, wanted) in enumerate(zip(fields.orders, wanted_types, strict=True)):
         data_type = _type_of(schema, names, path)
@@ -237,12 +237,12 @@ def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -
             what = f"is of type {data_type}, which has no order; it must be a number, a date, a timestamp or text"
             raise error("schema.field", path=path, field=".".join(names), what=what)
         if number in order.stated and found != wanted.type:
-            raise error(
-                "config",
-                where=setting("temporal.ordering.field.type"),
-                faults=f"{wanted.type}, and field {'.'.join(names)} is {data_type}; leave it out",
-            )
+            wrong = wrong or f"{wanted.type}, and field {'.'.join(names)} is {data_type}"
         parts.append(wanted._replace(type=found))
+    if wrong:
+        key = "temporal.ordering.field.type"
+        cure = f"set {setting(f'{key}={tuple_type(parts)}')}" if len(parts) > 1 else "leave it out"
+        raise error("config", where=setting(key), faults=f"{wrong}; {cure}")
     return with_position(tuple_type(parts)) if order.position else tuple_type(parts)
 
 
