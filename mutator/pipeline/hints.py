@@ -182,7 +182,7 @@ def _order_hint(known: State | None, reason: str, layout: Any, rows: FirstRows) 
 
     found = order_hint(facts, order_type, whole)
     if found is None and len(parts) > 1 and _are_most(len(facts.invalid(order_type).values), facts):
-        found = f"field {field} has no values of type {order_type}: set {_type_setting(whole('string'))}"
+        found = f"field {field} has no values of type {order_type}: {_type_setting(whole('string'))}"
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
         schema = getattr(layout, "result", None)
@@ -222,7 +222,9 @@ def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool
 
 
 def _type_setting(order_type: str) -> str:
-    return setting(f"temporal.ordering.field.type={order_type}")
+    """Return the advice to set a type, in quotes where a shell needs them."""
+    name = "temporal.ordering.field.type"
+    return f"use {option(name, order_type)}" if "," in order_type else f"set {setting(f'{name}={order_type}')}"
 
 
 def order_hint(facts: Facts, order_type: str, whole: Callable[[str], str] = str) -> str | None:
@@ -238,7 +240,7 @@ def order_hint(facts: Facts, order_type: str, whole: Callable[[str], str] = str)
     for name, looks in _LOOKS.items():
         fit = _fitting(invalid, name)
         if _are_most(fit, invalid) and _are_most(_fitting(facts, name), facts):
-            return f"{_of_all(fit, facts)} {looks[fit > 1]}: set {_type_setting(whole(name))}"
+            return f"{_of_all(fit, facts)} {looks[fit > 1]}: {_type_setting(whole(name))}"
     for what, around, cure in (
         ("quotes", b'"', f"{setting('input.format=csv')} reads quoted fields"),
         ("blanks", b" \t", "have {} delivered without blanks"),

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import orc
 
 from mutator.cli import main
-from mutator.errors import ConfigError, DataError, StateError
+from mutator.errors import ConfigError, DataError
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline import verify as verification
 from tests.support import local_engine

@@ -12,7 +12,7 @@ from mutator.config.settings import OpSpec, OrderSpec, OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.errors.parts import place, setting
+from mutator.errors.parts import option, place, setting
 from mutator.formats.values.convert import converted
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
@@ -241,7 +241,7 @@ def order_type_of(order: OrderSpec, schema: Any, fields: RunFields, path: str) -
         parts.append(wanted._replace(type=found))
     if wrong:
         key = "temporal.ordering.field.type"
-        cure = f"set {setting(f'{key}={tuple_type(parts)}')}" if len(parts) > 1 else "leave it out"
+        cure = f"use {option(key, tuple_type(parts))}" if len(parts) > 1 else "leave it out"
         raise error("config", where=setting(key), faults=f"{wrong}; {cure}")
     return with_position(tuple_type(parts)) if order.position else tuple_type(parts)
 
