@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mutator.config.settings import OrderSpec
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
+from mutator.errors.parts import place, setting
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
@@ -29,6 +31,25 @@ def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
             raise error(kind, path=survey.master_path, name=shown, before=_shown(before), now=_shown(now))
     if known.commit.hash not in ("", HASH_NAME):
         raise error(kind, path=survey.master_path, name="the key hash", before=known.commit.hash, now=HASH_NAME)
+
+
+def check_kept(order: OrderSpec, known: State, path: str) -> None:
+    """Raise ConfigError if rows would lose, or should have, the order fields that those of a dataset keep, or lack.
+
+    known: of the dataset. path: of it.
+    """
+    recorded = {} if known.is_without_key else known.spec["order"]
+    beside = bool(recorded.get("beside"))
+    if not order.fields or not recorded_fields(recorded) or beside == (order.keep is False):
+        return
+    now, before = ("true", "false") if beside else ("false", "true")
+    where = "beside its rows" if beside else "a part of its rows"
+    raise error(
+        "config",
+        where=setting("order.keep"),
+        faults=f"{now}, but the order value of {place(path)}, {_shown({**recorded, 'beside': False})}, is {where}, and "
+        f"stays there; set {setting(f'order.keep={before}')}",
+    )
 
 
 def _check_types(survey: Survey, names: Sequence[Any]) -> None:

@@ -36,6 +36,7 @@ from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.plan.run_plan import Plan
+from mutator.plan.spec_check import check_kept
 from mutator.rules.file_names import new_run_id
 from mutator.storage import located, located_to_write, storage_for
 from mutator.storage.progress import expected
@@ -178,6 +179,7 @@ def _plan(table: str, first: Commit, config: Config, path: str, known: State) ->
     """
     if not known.is_partitioned:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
+    check_kept(config.rows.order, known, path)  # now, because there is no table yet
     created = first_snapshot(table, first).after(_commit_of(first, known))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
     return prepare(replace(created, state=replace(created.state, spec=spec)), config, [])[1]

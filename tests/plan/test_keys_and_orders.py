@@ -700,7 +700,7 @@ def test_a_wrong_type_of_one_of_several_fields_names_all_types(work, given):
     settings |= {} if given is None else {"order_type": given}
     with pytest.raises((ConfigError, DataError)) as caught:
         work.run(settings)
-    said = re.search("set (?:order_type|temporal.ordering.field.type) ?= ?'?([a-z ,]*[a-z])", str(caught.value))
+    said = re.search("use -D '(?:temporal.ordering.field.|order_)type=([a-z ,]*)'", str(caught.value))
     assert said is not None, str(caught.value)
     if given is not None and given.startswith("string"):
         assert said[1] == "long, long"  # the type of the text is not known from the schema
@@ -736,13 +736,29 @@ def test_order_fields_that_records_cannot_lose(tmp_path, settings, message):
         work.run(settings)
 
 
-def test_the_order_value_stays_where_it_is(tmp_path):
+@pytest.mark.parametrize("kept", ["true", "false"])
+def test_the_order_value_stays_where_it_is(tmp_path, kept, capsys):
+    """That of a dataset, in a run and in a table that begins with it; the advice can be followed."""
+    other = "false" if kept == "true" else "true"
     work = Work(tmp_path)
-    work.put("master/m", table(["a"], [1]), "parquet")
+    work.put("master/m", table(["a"], [1]).drop_columns(["at"] if kept == "false" else []), "parquet")
     work.put("feed/f_1", table(["a"], [2]), "parquet")
-    work.run()
-    with pytest.raises(StateError, match="order = at \\(long\\), but this run has at \\(long, beside the rows\\)"):
-        work.run({"order.keep": "false"}, master="out1")
+    work.put("next/f_2", table(["a"], [3]), "parquet")
+    work.run({"order.keep": kept})
+    where = "a part of its rows" if kept == "true" else "beside its rows"
+    said = f"order.keep: {other}, but the order value of .*out1, at \\(long\\), is {where}, and stays there; set "
+    with pytest.raises(ConfigError, match=f"{said}order.keep={kept}"):
+        work.run({"order.keep": other}, master="out1", feed="next")
+    assert work.run({"order.keep": kept}, master="out1", feed="next").counts["feed updated"] == 1
+    line = ["table", "create", str(tmp_path / "table"), "--dataset", str(tmp_path / "out1"), "-D"]
+    assert main([*line, f"order.keep={other}"]) == 2
+    assert re.search(f"{said}order.keep={kept}", capsys.readouterr().err)
+    assert main([*line, f"order.keep={kept}"]) == 0
+    work.put("third/f_3", table(["a"], [4]), "parquet")
+    apply = ["table", "apply", str(tmp_path / "table"), "--feed", str(tmp_path / "third"), "--quiet"]
+    assert main([*apply, "-D", f"order.keep={other}"]) == 2
+    assert "is " + where in capsys.readouterr().err
+    assert main(apply) == 0
 
 
 # --- the position in the feed

@@ -43,6 +43,7 @@ from mutator.plan.rows.run_fields import (
     with_feed_names,
     with_stored_defaults,
 )
+from mutator.plan.spec_check import check_kept
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.order_types import has_position, path_of, recorded_fields, type_of_fields
@@ -61,6 +62,8 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
             before="known by position, as text",
             now="known by name",
         )
+    if known is not None:
+        check_kept(rows.order, known, survey.master_path)
     file_format = _output_format(rows, output, survey)
     # Else types must be Arrow's own.
     stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
