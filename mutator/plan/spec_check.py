@@ -11,7 +11,7 @@ from mutator.errors.parts import place, setting
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_types import recorded_fields
+from mutator.rules.order_types import in_words, recorded_fields
 
 
 def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
@@ -84,9 +84,7 @@ def _pattern(text: str | None) -> str:
 def _shown(value: Any) -> str:
     """Return a part of a specification. Each field with a name is followed by its type."""
     if isinstance(value, dict) and "type" in value and not {"field", "fields"}.isdisjoint(value):
-        null = f", NULL {value['null']}" if "null" in value else ""
-        null += ", beside the rows" if value.get("beside") else ""
-        return f"{', '.join(map(str, recorded_fields(value)))} ({value['type']}{null})"
+        return in_words(value)
     if isinstance(value, dict) and "fields" in value:
         return ", ".join(f"{name} ({kind})" for name, kind in zip(value["fields"], value["types"], strict=True))
     if isinstance(value, dict) and "pattern" in value:

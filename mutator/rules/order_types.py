@@ -109,6 +109,20 @@ def recorded_fields(order: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(order.get("fields", order.get("ordinals", ()))) if found is None else (found,)
 
 
+def in_words(order: Mapping[str, Any]) -> str:
+    """Return an order by fields as a manifest records it: their names and types, and where their values are.
+
+    >>> in_words({"by": "field", "field": "lsn", "type": "long", "beside": True})
+    'lsn (long, beside the rows)'
+    >>> in_words({"by": "field", "field": "at", "type": "long desc, position", "null": "lowest"})
+    'at, file.position (long desc, position, NULL lowest)'
+    """
+    null = f", NULL {order['null']}" if "null" in order else ""
+    null += ", beside the rows" if order.get("beside") else ""
+    names = (*recorded_fields(order), *((POSITION,) if has_position(order["type"]) else ()))
+    return f"{', '.join(map(str, names))} ({order['type']}{null})"
+
+
 def record_fields(kind: str, fields: Sequence[Any]) -> dict[str, Any]:
     """Return the order by some fields, for a manifest. kind: field or ordinal.
 

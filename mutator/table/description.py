@@ -19,7 +19,7 @@ from mutator.errors.display import counted
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, said
 from mutator.pipeline.version_list import VersionEntry, column, entry_of
-from mutator.rules.order_types import recorded_fields
+from mutator.rules.order_types import in_words, recorded_fields
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
@@ -62,6 +62,7 @@ class Description(PrintedReport):
     key: list[str]
     key_scope: str  # table | partition
     order: str  # field of the order value, or "file name"
+    order_rule: str  # the same with the types of the fields, and whether they are beside the rows
     partitioned_by: str | None
     partitions: int | None  # that have live rows or tombstones; None: the table is not partitioned
     buckets: int  # of the table, or of each partition
@@ -81,7 +82,7 @@ class Description(PrintedReport):
 
     def sections(self) -> Iterable[ReportSection]:
         """Return the facts of the table."""
-        order = "file name" if self.order == "file name" else f"field {self.order}"
+        order = "file name" if self.order == "file name" else f"field {self.order_rule}"
         partitioned = "no partitions"
         if self.partitioned_by is not None:
             partitioned = f"{self.partitioned_by} ({self.partitions:,})"
@@ -141,6 +142,7 @@ def description_of(snapshot: Snapshot) -> Description:
         key=list(fixed.key),
         key_scope=fixed.key_scope,
         order=fixed.order,
+        order_rule=fixed.order_rule,
         partitioned_by=fixed.partitioned_by,
         partitions=None if fixed.partitioned_by is None else len(_partitions(snapshot)),
         buckets=snapshot.state.buckets.most,
@@ -184,6 +186,7 @@ class _Fixed:
     key: Sequence[str]
     key_scope: str
     order: str
+    order_rule: str
     partitioned_by: str | None
 
 
@@ -194,10 +197,12 @@ def _fixed(snapshot: Snapshot) -> _Fixed:
         order, fields = spec["order"], stored_fields(spec)
         partitioned = text_of_fields(fields) if fields else None
         scope = snapshot.state.key_scope
-        return _Fixed(spec["key"]["fields"], scope, ", ".join(recorded_fields(order)) or order["by"], partitioned)
+        rule = in_words(order) if "type" in order else order["by"]
+        return _Fixed(spec["key"]["fields"], scope, ", ".join(recorded_fields(order)) or order["by"], rule, partitioned)
     agreed = settings_of(snapshot)
     key, order = (list(map(str, agreed.get(name, ()))) for name in (KEY, ORDER))
-    return _Fixed(key, agreed.get(SCOPE, "table"), ", ".join(order) or _UNKNOWN, agreed.get(PARTITIONS))
+    known = ", ".join(order) or _UNKNOWN
+    return _Fixed(key, agreed.get(SCOPE, "table"), known, known, agreed.get(PARTITIONS))
 
 
 def _partitions(snapshot: Snapshot) -> set[str]:

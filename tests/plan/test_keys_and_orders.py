@@ -754,6 +754,9 @@ def test_the_order_value_stays_where_it_is(tmp_path, kept, capsys):
     assert main([*line, f"order.keep={other}"]) == 2
     assert re.search(f"{said}order.keep={kept}", capsys.readouterr().err)
     assert main([*line, f"order.keep={kept}"]) == 0
+    assert main(["table", "describe", str(tmp_path / "table")]) == 0
+    shown = "at (long)" if kept == "true" else "at (long, beside the rows)"
+    assert f"order            field {shown}\n" in capsys.readouterr().out
     work.put("third/f_3", table(["a"], [4]), "parquet")
     apply = ["table", "apply", str(tmp_path / "table"), "--feed", str(tmp_path / "third"), "--quiet"]
     assert main([*apply, "-D", f"order.keep={other}"]) == 2
