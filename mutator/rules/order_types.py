@@ -4,7 +4,7 @@ The name of such a type lists the parts: ``long, string desc``.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -85,18 +85,6 @@ def parse_types(parts: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:
     return tuple(
         ({"text": "string"}.get(match[1], match[1]), match[2] == "desc") for match in found if match is not None
     )
-
-
-def path_of(name: str, names: Collection[str]) -> tuple[str, ...]:
-    """Return the path of an order field: its own name if it is one of ``names``, else members of one after its dots.
-
-    >>> path_of("source.lsn", ["id", "source"]), path_of("source.lsn", ["id", "source.lsn"])
-    (('source', 'lsn'), ('source.lsn',))
-    """
-    for dot in range(len(name)):
-        if name[dot] == "." and name[:dot] in names and name not in names:
-            return name[:dot], *name[dot + 1 :].split(".")
-    return (name,)
 
 
 def recorded_fields(order: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -764,6 +764,15 @@ def test_the_order_value_stays_where_it_is(tmp_path, kept, capsys):
     assert main(apply) == 0
 
 
+def test_a_dotted_name_of_two_fields_is_an_error(work):
+    """JSON Lines have the same rule: one of the two has to be renamed."""
+    rows = table(["a"], [1], box=[{"at": 1}], **{"box.at": [2]})
+    work.put("master/m", rows, "parquet")
+    work.put("feed/f_1", rows, "parquet")
+    with pytest.raises(ConfigError, match=r"field box\.at may be member 'box.at', or member 'at' of box; have one of"):
+        work.run({"temporal.ordering.field.ordinal": "box.at"})
+
+
 # --- the position in the feed
 
 

@@ -21,7 +21,8 @@ from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.conditions import Condition
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
-from mutator.rules.order_types import Part, parts_of, path_of, record_fields, tuple_type, with_position
+from mutator.rules.json_paths import path_in
+from mutator.rules.order_types import Part, parts_of, record_fields, tuple_type, with_position
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -96,7 +97,9 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
-    orders = tuple(path_of(name(one, "temporal.ordering.field.ordinal"), known) for one in rows.order.fields)
+    schemas = [base.schema, *(one.file_schema.schema for one in survey.feed if one.file_schema is not None)]
+    order_names = [name(one, "temporal.ordering.field.ordinal") for one in rows.order.fields]
+    orders = tuple(_order_path(one, known, schemas) for one in order_names)
     op = None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal")
     beside = rows.order.keep is False
     for path in orders if beside else ():
@@ -119,6 +122,19 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         beside,
         tuple(replace(one, column=name(_ordinal_or_name(one.column), "sync.scope")) for one in rows.ops.scope),
     )
+
+
+def _order_path(name: str, known: Collection[str], schemas: Sequence[Any]) -> tuple[str, ...]:
+    """Return the path of an order field, in the first schema that has it. Raises ConfigError for a name of two.
+
+    known: the names of fields; a member that the first of them lacks is reported with its type.
+    """
+    try:
+        found = next(filter(None, (path_in(schema, name) for schema in schemas)), None)
+    except ValueError as fault:
+        raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=fault) from None
+    top, *members = name.split(".")
+    return found or ((top, *members) if top in known and name not in known else (name,))
 
 
 def _ordinal_or_name(text: str) -> int | str:

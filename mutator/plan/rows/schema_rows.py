@@ -45,8 +45,9 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.plan.spec_check import check_kept
 from mutator.rules import schema_evolution as schemas
+from mutator.rules.json_paths import path_in
 from mutator.rules.known_formats import FORMATS
-from mutator.rules.order_types import has_position, path_of, recorded_fields, type_of_fields
+from mutator.rules.order_types import has_position, recorded_fields, type_of_fields
 from mutator.rules.schema_evolution import SchemaVersion
 
 
@@ -266,9 +267,13 @@ def stored_schema_row_plan(known: State) -> RowPlan:
     order, ids = spec["order"], tuple(spec["key"]["fields"])
     order_type, names, beside = order.get("type", "sequence"), file_schema.schema.names, order.get("beside", False)
     kept = beside or has_position(order_type)
+    # A manifest may be of a time when a field came before a member of its name, and a run did not stop.
+    paths = (
+        (name,) if name in names else path_in(file_schema.schema, name) or (name,) for name in recorded_fields(order)
+    )
     rules: dict[str, Any] = {
         "order_type": type_of_fields(order_type),
-        "order_fields": () if beside else tuple(path_of(name, names) for name in recorded_fields(order)),
+        "order_fields": () if beside else tuple(paths),
         "null_lowest": order.get("null") == "lowest",
         "feed": False,
         "partition": stored_fields(spec),
