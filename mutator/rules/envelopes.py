@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mutator.rules.flat_dialects import FLAT_DIALECTS, FlatDialect
+from mutator.rules.dialects.flat_dialects import FLAT_DIALECTS, FlatDialect
 from mutator.rules.op_codes import PRESENT
 
 if TYPE_CHECKING:
@@ -50,38 +50,38 @@ def _delete_marks(**members: Any) -> Envelope:
 
 
 def _debezium_json(**members: Any) -> Envelope:
-    from mutator.rules.debezium import DebeziumJson
+    from mutator.rules.dialects.debezium import DebeziumJson
 
     return DebeziumJson(**members)
 
 
 def _debezium_flat(**members: Any) -> Envelope:
-    from mutator.rules.debezium_flat import DebeziumFlat
+    from mutator.rules.dialects.debezium_flat import DebeziumFlat
 
     return DebeziumFlat(**members)
 
 
 def _maxwell_json(**members: Any) -> Envelope:
-    from mutator.rules.maxwell import MaxwellJson
+    from mutator.rules.dialects.maxwell import MaxwellJson
 
     return MaxwellJson(**members)
 
 
 def _canal_json(**members: Any) -> Envelope:
-    from mutator.rules.canal import CanalJson
+    from mutator.rules.dialects.canal import CanalJson
 
     return CanalJson(**members)
 
 
 def _ogg_json(**members: Any) -> Envelope:
-    from mutator.rules.ogg import OggJson
+    from mutator.rules.dialects.ogg import OggJson
 
     return OggJson(**members)
 
 
 def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
     def made(**members: Any) -> Envelope:
-        from mutator.rules.flat_rows import FlatRows
+        from mutator.rules.dialects.flat_rows import FlatRows
 
         return FlatRows(dialect=name, **members)
 

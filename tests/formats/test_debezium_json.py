@@ -27,7 +27,7 @@ from mutator.cli import main
 from mutator.dataset.side_columns import read_sides
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
-from mutator.rules.debezium_messages import ORDERS
+from mutator.rules.dialects.debezium_messages import ORDERS
 from mutator.rules.order_columns import SEQUENCES, kept_orders
 from mutator.rules.order_tuples import decode
 from mutator.table.table import Table

@@ -19,9 +19,9 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.first_rows import Column, first_batch
 from mutator.plan.inspect.source import Source
+from mutator.rules.dialects.flat_dialects import SEQUENCE
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES, recognized
-from mutator.rules.flat_dialects import SEQUENCE
 from mutator.rules.order_types import Part, recorded_fields, tuple_type
 from mutator.rules.typed_values import canonical
 

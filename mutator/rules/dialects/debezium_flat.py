@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.connect_types import type_of
-from mutator.rules.debezium import CODES, DebeziumRows, unsent
-from mutator.rules.debezium_messages import fields_of_schema, payload_of, prefix_of
+from mutator.rules.dialects.connect_types import type_of
+from mutator.rules.dialects.debezium import CODES, DebeziumRows, unsent
+from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
+from mutator.rules.dialects.messages import FIELD, SHOWN, rejected, table_name
 from mutator.rules.envelope import FirstOfFile, Unwrapped
 from mutator.rules.json_paths import NULLS
-from mutator.rules.messages import FIELD, SHOWN, rejected, table_name
 
 _DELETED = "__deleted"
 _OF_TABLE = ("__schema", "__db", "__table")

@@ -29,10 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.rules.dialects.image_messages import Columns, ImageMessages
+from mutator.rules.dialects.messages import OrderPart, rejected, table_name
 from mutator.rules.envelope import Unwrapped
-from mutator.rules.image_messages import Columns, ImageMessages
 from mutator.rules.json_paths import OTHERS
-from mutator.rules.messages import OrderPart, rejected, table_name
 from mutator.rules.order_columns import flags
 
 _BOOTSTRAP, _NO_ROWS = b"bootstrap-insert", (b"bootstrap-start", b"bootstrap-complete")

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.errors.parts import setting
+from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, FlatDialect
 from mutator.rules.envelope import REJECTED, FirstOfFile, OpCodeField, Operation, Unclear, Unwrapped
-from mutator.rules.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, FlatDialect
 from mutator.rules.order_columns import flags
 
 _REJECT, _SHOWN = b"reject: ", 40

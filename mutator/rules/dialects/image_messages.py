@@ -16,9 +16,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from mutator.rules.dialects.messages import (
+    FIELD,
+    ORDER_TYPES,
+    SHOWN,
+    MessageRows,
+    OrderPart,
+    is_rejected,
+    named_keys,
+    rejected,
+)
 from mutator.rules.envelope import FirstOfFile
 from mutator.rules.json_paths import NULLS, OTHERS
-from mutator.rules.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, OrderPart, is_rejected, named_keys, rejected
 from mutator.rules.order_columns import flags
 
 Columns = Mapping[str, Any]

@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags
-from mutator.rules.connect_types import ConnectType, Said, read_without_schema
-from mutator.rules.debezium_messages import (
+from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
+from mutator.rules.dialects.debezium_messages import (
     ANY_OF,
     SAY,
     TABLE_PATHS,
@@ -41,8 +41,8 @@ from mutator.rules.debezium_messages import (
     row_schema,
     schema_of_messages,
 )
+from mutator.rules.dialects.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, named_keys, rejected, table_name
 from mutator.rules.envelope import FirstOfFile, Unwrapped
-from mutator.rules.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, named_keys, rejected, table_name
 from mutator.rules.order_columns import flags
 
 _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"

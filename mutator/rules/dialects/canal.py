@@ -33,9 +33,9 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags
+from mutator.rules.dialects.image_messages import Columns, ImageMessages, columns_of, objects_in_list, unknown_member
+from mutator.rules.dialects.messages import FIELD, OrderPart, rejected, table_name
 from mutator.rules.envelope import FirstOfFile, Unwrapped
-from mutator.rules.image_messages import Columns, ImageMessages, columns_of, objects_in_list, unknown_member
-from mutator.rules.messages import FIELD, OrderPart, rejected, table_name
 
 _DDL = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"CINDEX", b"DINDEX", b"QUERY")
 _TRANSACTION = (b"GTID", b"XACOMMIT", b"XAROLLBACK")

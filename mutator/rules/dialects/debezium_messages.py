@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.rules.connect_types import ConnectType, type_of
+from mutator.rules.dialects.connect_types import ConnectType, type_of
+from mutator.rules.dialects.messages import OrderPart
 from mutator.rules.json_paths import NULLS, OTHERS
-from mutator.rules.messages import OrderPart
 
 _TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
 _MYSQL = (

@@ -26,9 +26,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from mutator.rules.dialects.image_messages import Columns, ImageMessages, Members, columns_of, object_in, unknown_member
+from mutator.rules.dialects.messages import FIELD, OrderPart, rejected
 from mutator.rules.envelope import FirstOfFile, Unwrapped
-from mutator.rules.image_messages import Columns, ImageMessages, Members, columns_of, object_in, unknown_member
-from mutator.rules.messages import FIELD, OrderPart, rejected
 
 _MISSING = "_isMissing"
 _UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have GoldenGate log all columns "
