@@ -1,14 +1,15 @@
 """The envelopes of rows with a field that says what they do, by name.
 
-To add one, write a module with a class of ``rules.envelope``, and an entry here, which also says how files of it are
-recognized (``init`` and the guard of a forgotten setting ask it). A setting chooses it by its name; define
-a new one as an attribute of ``config.definitions.rows.OpSpec``. Of several that are chosen, the last is used, so one
-that is chosen by default comes before the others.
+To add one, write a module with a class of ``rules.envelope`` in ``rules.dialects``, and an entry here, which also says
+how its files are recognized (``init`` asks, and the guard of a forgotten setting). A setting chooses it by its name;
+define a new one as an attribute of ``config.definitions.operations.OpSpec``. Of several that are chosen, the last is
+used, so one that is chosen by default comes before the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mutator.rules.dialects.flat_dialects import FLAT_DIALECTS, FlatDialect
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class EnvelopeKind(NamedTuple):
     """An envelope, before the values of settings are known."""
 
-    # Imports its module, and makes it of the field and the codes, as ``OpCodeField`` has them
+    # Makes it of the field and the codes, as ``OpCodeField`` has them
     made: Callable[..., Envelope]
     setting: str  # that chooses it
     decides: Mapping[str, str] = {}  # other settings and their values, which a user must not set
@@ -37,54 +38,18 @@ class EnvelopeKind(NamedTuple):
     inserts: tuple[str, ...] = ()  # codes of rows that insert records; those of a snapshot first
 
 
-def _op_codes(**members: Any) -> Envelope:
-    from mutator.rules.envelope import OpCodeField
+def _of(module: str, name: str, **own: Any) -> Callable[..., Envelope]:
+    """Return a function that makes an envelope. module: of its class, which is imported once it is needed."""
 
-    return OpCodeField(**members)
+    def made(**members: Any) -> Envelope:
+        found: Envelope = getattr(import_module(f"mutator.rules.{module}"), name)(**own, **members)
+        return found
 
-
-def _delete_marks(**members: Any) -> Envelope:
-    from mutator.rules.envelope import DeleteMarkField
-
-    return DeleteMarkField(**members)
-
-
-def _debezium_json(**members: Any) -> Envelope:
-    from mutator.rules.dialects.debezium import DebeziumJson
-
-    return DebeziumJson(**members)
-
-
-def _debezium_flat(**members: Any) -> Envelope:
-    from mutator.rules.dialects.debezium_flat import DebeziumFlat
-
-    return DebeziumFlat(**members)
-
-
-def _maxwell_json(**members: Any) -> Envelope:
-    from mutator.rules.dialects.maxwell import MaxwellJson
-
-    return MaxwellJson(**members)
-
-
-def _canal_json(**members: Any) -> Envelope:
-    from mutator.rules.dialects.canal import CanalJson
-
-    return CanalJson(**members)
-
-
-def _ogg_json(**members: Any) -> Envelope:
-    from mutator.rules.dialects.ogg import OggJson
-
-    return OggJson(**members)
+    return made
 
 
 def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
-    def made(**members: Any) -> Envelope:
-        from mutator.rules.dialects.flat_rows import FlatRows
-
-        return FlatRows(dialect=name, **members)
-
+    made = _of("dialects.flat_rows", "FlatRows", dialect=name)
     usual = {} if own.pattern is None else {"sequence.pattern": own.pattern}
     why = f"{own.field} says what a row does"
     return EnvelopeKind(made, DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
@@ -141,12 +106,12 @@ _OF_OGG = _OF_DEBEZIUM | {
 }
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
-    "code": EnvelopeKind(_op_codes, _DELETES),
+    "code": EnvelopeKind(_of("envelope", "OpCodeField"), _DELETES),
     "not null": EnvelopeKind(
-        _delete_marks, _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
+        _of("envelope", "DeleteMarkField"), _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
     ),
     "debezium-json": EnvelopeKind(
-        _debezium_json,
+        _of("dialects.debezium", "DebeziumJson"),
         DIALECT,
         _OF_DEBEZIUM,
         "the op of a message says what it does",
@@ -157,7 +122,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         inserts=("r", "c"),
     ),
     "debezium-flat": EnvelopeKind(
-        _debezium_flat,
+        _of("dialects.debezium_flat", "DebeziumFlat"),
         DIALECT,
         _OF_DEBEZIUM,
         "__op and __deleted say what a row does",
@@ -167,13 +132,28 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         inserts=("r", "c"),
     ),
     "maxwell-json": EnvelopeKind(
-        _maxwell_json, DIALECT, _OF_MAXWELL, "the type of a message says what it does", {"table": "table"}, ("json",)
+        _of("dialects.maxwell", "MaxwellJson"),
+        DIALECT,
+        _OF_MAXWELL,
+        "the type of a message says what it does",
+        {"table": "table"},
+        ("json",),
     ),
     "canal-json": EnvelopeKind(
-        _canal_json, DIALECT, _OF_CANAL, "the type of a message says what it does", {"table": "table"}, ("json",)
+        _of("dialects.canal", "CanalJson"),
+        DIALECT,
+        _OF_CANAL,
+        "the type of a message says what it does",
+        {"table": "table"},
+        ("json",),
     ),
     "ogg-json": EnvelopeKind(
-        _ogg_json, DIALECT, _OF_OGG, "the op_type of a message says what it does", {"table": "table"}, ("json",)
+        _of("dialects.ogg", "OggJson"),
+        DIALECT,
+        _OF_OGG,
+        "the op_type of a message says what it does",
+        {"table": "table"},
+        ("json",),
     ),
     **{name: _flat(name, own) for name, own in FLAT_DIALECTS.items()},
 }
