@@ -40,6 +40,7 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_columns import to_value
+from mutator.rules.order_types import has_position
 from mutator.rules.order_units import UnitCounter, joined_futures
 from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.storage import progress, storage_for
@@ -71,6 +72,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
     rows = rejected = ignored = no_mutations = lines = truncates = halves = 0
     floor, before, at, newer = None, -1, plan.as_of, None
+    places_rows = by_file_name or has_position(plan.rows.order_type)
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
@@ -104,7 +106,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         before = offset
         if code is not None:
             _count(codes, code)
-        if side == FEED:
+        if side == FEED and places_rows:
             order = plan.order_of(order, sequence, offset)
         if by_file_name:
             order = sequence

@@ -70,7 +70,8 @@ def write_bucket(
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
-            sides = plan.sides(len(batch), to_column(plan.rows.order_type, list(orders)), kept)
+            beside = to_column(plan.rows.order_type, list(orders)) if plan.keeps_orders else None
+            sides = plan.sides(len(batch), beside, kept)
             files.write(form.from_contents(contents, plan.rows.layouts["master"]), len(batch), None, sides)
         tombstones.flush()
         files.close(tally)

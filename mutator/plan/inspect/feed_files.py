@@ -179,9 +179,8 @@ def sequence_notes(
     Raises DataError where the configuration forbids them.
     """
     named = map(attrgetter("name"), known.feed if known else ())
-    merged = [
-        name for *_, name in map(methodcaller("rpartition", "/"), named)
-    ]  # in C, as a table has merged many files
+    # Without calls from Python, because a table has merged many files.
+    merged = [name for *_, name in map(methodcaller("rpartition", "/"), named)]
     before = [number for number in map(order.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []

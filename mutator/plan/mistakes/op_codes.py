@@ -81,7 +81,7 @@ def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec
 
 
 def check_forgotten_dialect(rows: RowSpec, survey: Survey) -> None:
-    """Raise ConfigError for messages around rows, with a key that is none of their own fields."""
+    """Raise ConfigError for messages around rows, whose fields do not include those of the key."""
     for source in survey.feed[:FILES] if rows.ops.dialect is None and not survey.compares else ():
         dialect = dialect_of(source)
         around = () if dialect is None else ENVELOPES[dialect].around

@@ -10,7 +10,7 @@ What is easily read wrong:
 
 - A value that the database did not send is the text ``__debezium_unavailable_value``, or its bytes, or a list of these.
   It must never become a value; its row is a reject until fields can be left as they are.
-- Without REPLICA IDENTITY FULL, ``before`` of a delete has NULL, "" or 0 in place of what is not in the key.
+- Without REPLICA IDENTITY FULL, ``before`` of a delete has NULL, "" or 0 in the fields outside of the key.
 - ``ts_ms`` and ``source.ts_ms`` order nothing: the first is the clock of the connector, the second is the same in all
   rows of a transaction. ``ORDERS`` has the fields that do, by connector.
 - Without a schema, dates, times and decimals are bare numbers or base64 (``connect_types``).

@@ -175,7 +175,7 @@ class DebeziumFlat(DebeziumRows):
 
 
 def _texts(columns: Mapping[str, Any], name: str, count: int) -> list[bytes | None]:
-    """Return the values of a field; NULL where there is none."""
+    """Return the values of a field; NULL where the file lacks it."""
     if name not in columns:
         return [None] * count
     found: list[bytes | None] = columns[name].cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
