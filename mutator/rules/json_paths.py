@@ -21,6 +21,25 @@ OTHERS = b"other members"  # they may have members that the schema lacks
 NULLS = b"null objects"  # null is an object without members
 
 
+AS_TEXT = pa.large_binary()  # the type of a member whose values must keep the text that they have in a line
+
+
+def read_as(column: Any, member: Any) -> Any:
+    """Return the pa.Field to read a member of a file with. column: pa.Field of its values. member: None: unknown.
+
+    A number that is no whole one keeps its text, unless its column has numbers of the same kind.
+
+    >>> read_as(pa.field("price", pa.decimal128(9, 2)), pa.field("price", pa.float64())).type
+    DataType(large_binary)
+    >>> read_as(pa.field("price", pa.float64()), pa.field("price", pa.float64())).type
+    DataType(double)
+    """
+    if member is None:
+        return pa.field(column.name, pa.string())
+    exact = not pa.types.is_floating(member.type) or member.type == column.type
+    return member if exact else member.with_type(AS_TEXT)
+
+
 def path_in(schema: Any, name: str) -> tuple[str, ...] | None:
     """Return the members on the way to a named one, in a pa.Schema; None without one.
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow.json as arrow_json
 from mutator.errors.parts import setting
 from mutator.formats.content import Content, OtherForm
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
+from mutator.formats.files.json_columns import UsualLines
 from mutator.formats.files.json_members import OBJECT, Members, Pairs, members_of
 from mutator.formats.files.line_scan import NEWLINE, Lines, scan
 from mutator.formats.files.lines import UTF8_BOM, chunks
@@ -29,6 +30,7 @@ from mutator.rules.byte_columns import PAD, ByteColumn, Ints
 _MOST_DIGITS = 38  # of a decimal
 _MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
+_CHUNK = 2 << 20  # bytes of a batch
 _QUOTE, _N, _L, _OPEN, _CLOSE, _LIST = b'"nl{}['
 _ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 or newer: jq -c '.[]')"
 _TOO_DEEP = "is nested too deep"
@@ -74,9 +76,9 @@ class JsonLinesFiles:
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Yield rows whose fields are large_binary, NULL for ``null`` and for members that a row lacks."""
-        before, members = 0, members_of(schema, tuple(names))
-        for offset, chunk in chunks(content.blocks(), content.window):
-            found = _rows(scan(chunk, offset, content.window, NEWLINE, 1), before, members, names)
+        before, members, usual = 0, members_of(schema, tuple(names)), UsualLines.of(schema, names)
+        for offset, chunk in chunks(content.blocks(), content.window, _CHUNK):
+            found = _rows(scan(chunk, offset, content.window, NEWLINE, 1), before, members, names, usual)
             before += found.lines
             yield found
 
@@ -185,25 +187,21 @@ def _without_times(data_type: Any) -> Any:
     return pa.string() if pa.types.is_temporal(data_type) or pa.types.is_null(data_type) else data_type
 
 
-def _rows(lines: Lines, before: int, members: Members, names: Sequence[str]) -> RowBatch:
+def _rows(lines: Lines, before: int, members: Members, names: Sequence[str], usual: UsualLines | None) -> RowBatch:
     """Return the rows of some lines. before: number of lines of the split before them. names: of leaves."""
-    table, found = lines.table, _decoded(lines, members)
-    numbers = found.numbers
-    leaves = members.leaves(found.rows)
-    for row in leaves.of_other_lengths(lines.data, table.starts[numbers], table.ends[numbers]).tolist():
-        line = lines.data[table.starts[numbers[row]] : table.ends[numbers[row]]].tobytes()
-        why = _repeated(line, members)
-        if why is not None:
-            found.faults[int(numbers[row])] = why
-    columns = [leaves.texts(name) for name in names]
-    good = ~np.isin(numbers, [*found.faults])
+    table, body = lines.table, _objects(lines, members)
+    columns = None if usual is None or body is None else usual.columns(body, len(table))
+    numbers, faults = np.arange(len(table)), dict[int, str]()
+    if columns is None:
+        columns, numbers, faults = _one_by_one(lines, body, members, names)
+    good = ~np.isin(numbers, [*faults])
     numbers = numbers[good]
     batch = pa.RecordBatch.from_arrays(columns, [*names])
     if not len(names):
         batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(numbers), pa.struct([])))
     elif not good.all():
         batch = batch.filter(pa.array(good))
-    rejects = lines.rejects(before, (lines.reject(row, before, why) for row, why in found.faults.items()))
+    rejects = lines.rejects(before, (lines.reject(row, before, why) for row, why in faults.items()))
 
     def raw() -> ByteColumn:
         return ByteColumn(lines.data, table.starts[numbers], table.ends[numbers] + 1)
@@ -220,31 +218,53 @@ def _rows(lines: Lines, before: int, members: Members, names: Sequence[str]) -> 
     )
 
 
-class _Decoded(NamedTuple):
-    """The objects of some lines."""
+def _objects(lines: Lines, members: Members) -> bytes | None:
+    """Return the lines if each has the first and the last byte of an object, and all are UTF-8; else None.
 
-    rows: Sequence[Any]  # with the text of each leaf; empty where it is missing
-    numbers: Ints  # of their lines
-    faults: dict[int, str]  # number of a line to the reason why it is a reject; other lines are blank
-
-
-def _decoded(lines: Lines, members: Members) -> _Decoded:
-    data, starts, ends = lines.data, lines.table.starts, lines.table.ends
-    body = data[: -len(PAD)].tobytes()
-    # An object that spans lines, or shares one, would be read as a row.
-    first, last = data[starts], data[ends - 1]
+    An object that spans lines, or shares one, would be read as a row.
+    """
+    data, table = lines.data, lines.table
+    first, last = data[table.starts], data[table.ends - 1]
     whole = (first == _OPEN) & (last == _CLOSE)
     if members.is_object.nulls:
         whole |= (first == _N) & (last == _L)
     if whole.all():
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = data[: -len(PAD)].tobytes()
+        with suppress(UnicodeDecodeError):
             body.decode()
+            return body
+    return None
+
+
+def _one_by_one(
+    lines: Lines, body: bytes | None, members: Members, names: Sequence[str]
+) -> tuple[list[Any], Ints, dict[int, str]]:
+    """Return the columns of some lines, the numbers of their lines, and why others are rejects, by number.
+
+    body: as of ``_objects``.
+    """
+    table = lines.table
+    rows, numbers, faults = _decoded(lines, body, members)
+    leaves = members.leaves(rows)
+    for row in leaves.of_other_lengths(lines.data, table.starts[numbers], table.ends[numbers]).tolist():
+        line = lines.data[table.starts[numbers[row]] : table.ends[numbers[row]]].tobytes()
+        why = _repeated(line, members)
+        if why is not None:
+            faults[int(numbers[row])] = why
+    return [leaves.texts(name) for name in names], numbers, faults
+
+
+def _decoded(lines: Lines, body: bytes | None, members: Members) -> tuple[Sequence[Any], Ints, dict[int, str]]:
+    """Return the objects of some lines, the numbers of their lines, and why others are rejects, by number."""
+    data, starts, ends = lines.data, lines.table.starts, lines.table.ends
+    if body is not None:
+        with suppress(msgspec.DecodeError, RecursionError):
             rows = members.decoder.decode_lines(body)
             if len(rows) == len(starts):
-                return _Decoded(rows, np.arange(len(rows)), {})
+                return rows, np.arange(len(rows)), {}
     rows, numbers, faults = [], [], dict[int, str]()
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        line = body[start:end]
+        line = data[start:end].tobytes()
         if not line.strip():
             continue
         try:
@@ -253,7 +273,7 @@ def _decoded(lines: Lines, members: Members) -> _Decoded:
             numbers.append(number)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
             faults[number] = _reason(line, members, fault)
-    return _Decoded(rows, np.array(numbers, np.int64), faults)
+    return rows, np.array(numbers, np.int64), faults
 
 
 def _reason(line: bytes, members: Members, fault: Exception) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -82,7 +82,7 @@ class Members:
             if name in self.inner:
                 lengths = self.inner[name]._add([*values], found)
             else:
-                text = _values(values, count)
+                text = _Values(values, count)
                 lengths = text.lengths
                 found.values.append(text)
                 if name in self.leaf:
@@ -221,21 +221,22 @@ def _members(
     )
 
 
-class _Values(NamedTuple):
-    """The values of one member as the lines have them, one after the other; empty where a line lacks it."""
+class _Values:
+    """The values of one member as the lines have them; empty where a line lacks it."""
 
-    data: Bytes  # with ``PAD``
-    lengths: Ints
+    def __init__(self, found: Iterator[Any], count: int) -> None:
+        self.raw = list(found)
+        self.lengths = np.fromiter(map(len, self.raw), np.int64, count)
+
+    @cached_property
+    def data(self) -> Bytes:
+        """The values, one after the other, with ``PAD``."""
+        return np.frombuffer(b"".join((*self.raw, PAD)), np.uint8)
 
     def spaces(self) -> Ints:
         """Return the number of spaces in each."""
         ends = np.cumsum(self.lengths)
         return _spaces(self.data, ends - self.lengths, ends)
-
-
-def _values(found: Iterator[Any], count: int) -> _Values:
-    raw = list(found)
-    return _Values(np.frombuffer(b"".join((*raw, PAD)), np.uint8), np.fromiter(map(len, raw), np.int64, count))
 
 
 def _spaces(data: Bytes, starts: Ints, ends: Ints) -> Ints:
@@ -247,7 +248,7 @@ def _spaces(data: Bytes, starts: Ints, ends: Ints) -> Ints:
 
 def _texts(values: _Values) -> Any:
     """Return the texts of values as a pa.Array of large_binary."""
-    body, lengths = values
+    body, lengths = values.data, values.lengths
     ends = np.cumsum(lengths)
     starts = ends - lengths
     first = body[starts]

@@ -41,7 +41,16 @@ from mutator.rules.dialects.debezium_messages import (
     row_schema,
     schema_of_messages,
 )
-from mutator.rules.dialects.messages import FIELD, ORDER_TYPES, SHOWN, MessageRows, named_keys, rejected, table_name
+from mutator.rules.dialects.messages import (
+    FIELD,
+    ORDER_TYPES,
+    SHOWN,
+    MessageRows,
+    distinct,
+    named_keys,
+    rejected,
+    table_name,
+)
 from mutator.rules.envelope import FirstOfFile, Unwrapped
 from mutator.rules.order_columns import flags
 
@@ -95,7 +104,7 @@ def _is_placeholder(column: Any) -> Flags:
         return found
     texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     if any(of(column.type) for of in texts):
-        return flags(pc.is_in(column.cast(pa.binary()), value_set=pa.array([one.encode() for one in _PLACEHOLDERS])))
+        return flags(pc.is_in(column, value_set=pa.array([one.encode() for one in _PLACEHOLDERS]).cast(column.type)))
     return np.zeros(len(column), np.bool_)
 
 
@@ -206,6 +215,7 @@ class DebeziumJson(DebeziumRows):
         images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
         orders = [part.path for part in order_parts(self.connector) if part.name in names]
         found = [
+            "op",
             *SAY,
             *TABLE_PATHS,
             *orders,
@@ -234,34 +244,48 @@ class DebeziumJson(DebeziumRows):
 
     def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
         """Return what each message says. Raises Unclear if it has rows of several tables."""
-        said = zip(*(columns[name].to_pylist() for name in (*SAY, *TABLE_PATHS)), strict=True)
-        schemas = columns["schema"].to_pylist() if "schema" in columns else None
-        anything, without_key = self._has_values(columns), ~self._has_key(columns)
-        found: list[bytes | None] = []
-        for row, (op, status, ts, ddl, database, *names) in enumerate(said):
-            code = CODES.get(op)
-            if op is None:
-                code = b"tombstone" if ts is None else b"heartbeat"
-                if status is not None:
-                    code = b"transaction"
-                elif ddl is not None or database is not None:
-                    code = b"schema change"
-                elif anything[row]:
-                    code = rejected("has no op, so it is no message of Debezium")
-            elif code is None:
-                code = rejected(
-                    f"has the op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m"
-                )
-            elif code == b"message":
-                pass
-            elif (name := table_name(*names)) is None and self.about is not None:
-                code = rejected("has no table in source")
-            elif not self.is_own(name):
-                code = b"other table"
-            elif code == _DELETE and without_key[row]:
-                code = rejected(_NO_KEY)
-            elif schemas is not None and code != _TRUNCATE:
-                code = self._other_schema(schemas[row] or b"") or code
+        kinds, of_kind = distinct([columns[name] for name in ("op", *TABLE_PATHS)])
+        codes = [self._code(op, table_name(*names)) for op, *names in kinds]
+        found = [codes[kind] for kind in of_kind.tolist()]
+        for row in np.flatnonzero(~self._has_key(columns)).tolist():
+            if found[row] == _DELETE:
+                found[row] = rejected(_NO_KEY)
+        without = np.flatnonzero(flags(columns["op"].is_null()))
+        if len(without):
+            some = {name: column.take(pa.array(without)) for name, column in columns.items()}
+            for row, code in zip(without.tolist(), self._without_op(some), strict=True):
+                found[row] = code
+        if "schema" in columns:
+            texts, of_text = distinct([columns["schema"]])
+            others = [self._other_schema(text or b"") for (text,) in texts]
+            for row in np.flatnonzero(np.array([one is not None for one in others])[of_text]).tolist():
+                if found[row] in (*_UPSERTS, _DELETE):
+                    found[row] = others[of_text[row]]
+        return found
+
+    def _code(self, op: bytes | None, table: str | None) -> bytes | None:
+        """Return what the messages of an op and a table say."""
+        code = None if op is None else CODES.get(op)
+        if op is None or code == b"message":
+            return code
+        if code is None:
+            return rejected(f"has the op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m")
+        if table is None and self.about is not None:
+            return rejected("has no table in source")
+        return code if self.is_own(table) else b"other table"
+
+    def _without_op(self, columns: Mapping[str, Any]) -> list[bytes]:
+        """Return what messages without an op say."""
+        anything, found = self._has_values(columns), list[bytes]()
+        said = zip(*(columns[name].to_pylist() for name in SAY), strict=True)
+        for row, (status, ts, ddl, database) in enumerate(said):
+            code = b"tombstone" if ts is None else b"heartbeat"
+            if status is not None:
+                code = b"transaction"
+            elif ddl is not None or database is not None:
+                code = b"schema change"
+            elif anything[row]:
+                code = rejected("has no op, so it is no message of Debezium")
             found.append(code)
         return found
 

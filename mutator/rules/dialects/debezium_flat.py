@@ -23,7 +23,7 @@ from mutator.rules.dialects.debezium import CODES, DebeziumRows, unsent
 from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
 from mutator.rules.dialects.messages import FIELD, SHOWN, rejected, table_name
 from mutator.rules.envelope import FirstOfFile, Unwrapped
-from mutator.rules.json_paths import NULLS
+from mutator.rules.json_paths import NULLS, read_as
 
 _DELETED = "__deleted"
 _OF_TABLE = ("__schema", "__db", "__table")
@@ -116,8 +116,10 @@ class DebeziumFlat(DebeziumRows):
         """Return the schema to read a file with: of JSON Lines, with the fields that other files have."""
         if not self.is_json:
             return schema
-        names = dict.fromkeys((*self.names, *(one.name for one in records), FIELD, _DELETED, *_OF_TABLE))
-        members = [(name, pa.string()) for name in names]
+        known = {one.name: one for one in payload_of(schema, self.prefix)}
+        columns = {one.name: one for one in records}
+        names = dict.fromkeys((*self.names, *columns, FIELD, _DELETED, *_OF_TABLE))
+        members = [read_as(columns.get(name, pa.field(name, pa.string())), known.get(name)) for name in names]
         if not self.prefix:
             return pa.schema(members, metadata={NULLS: b""})
         return pa.schema([("schema", pa.string()), ("payload", pa.struct(members))], metadata={NULLS: b""})

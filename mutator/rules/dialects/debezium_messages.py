@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mutator.rules.dialects.connect_types import ConnectType, type_of
 from mutator.rules.dialects.messages import OrderPart
-from mutator.rules.json_paths import NULLS, OTHERS
+from mutator.rules.json_paths import NULLS, OTHERS, read_as
 
 _TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
 _MYSQL = (
@@ -42,7 +42,7 @@ ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
 }
 _ANY_PART = tuple({part.name: part for parts in ORDERS.values() for part in parts}.values())
 
-SAY = ("op", "status", "ts_ms", "ddl", "databaseName")
+SAY = ("status", "ts_ms", "ddl", "databaseName")  # what a message without an op is
 TABLE_PATHS = ("source.schema", "source.db", "source.table")
 ANY_OF = ("op", "before", "after", "status", "ts_ms", "ddl", "databaseName")
 _TEXT_MEMBERS = (
@@ -91,14 +91,16 @@ def schema_of_messages(prefix: str, schema: Any, columns: Iterable[Any]) -> Any:
     text = pa.string()
     for name in _TEXT_MEMBERS:
         members.setdefault(name, pa.field(name, text))
+    known = {one.name: one for image in ("before", "after") for one in objects_in(payload, image) or ()}
+    for one in columns:
+        known[one.name] = read_as(one, known.get(one.name))
     for image in ("before", "after"):
-        own = {**{one.name: text for one in objects_in(payload, image) or ()}, **{one.name: text for one in columns}}
-        members[image] = pa.field(image, pa.struct(list(own.items())))
+        members[image] = pa.field(image, pa.struct(list(known.values())))
     paths = [part.path for parts in ORDERS.values() for part in parts]
     paths += ["source.connector", *TABLE_PATHS]
     for name in ("source", "transaction"):
-        own = {one.name: text for one in objects_in(payload, name) or ()}
-        own |= {path.partition(".")[2]: text for path in paths if path.startswith(f"{name}.")}
+        own = {path.partition(".")[2]: text for path in paths if path.startswith(f"{name}.")}
+        own |= {one.name: one.type for one in objects_in(payload, name) or ()}
         members[name] = pa.field(name, pa.struct(list(own.items())), metadata={OTHERS: b""})
     if not prefix:
         return pa.schema(list(members.values()), metadata={NULLS: b""})

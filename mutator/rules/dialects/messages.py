@@ -53,6 +53,21 @@ def is_rejected(code: bytes | None) -> bool:
     return code is not None and code.startswith(_REJECT)
 
 
+def distinct(columns: Sequence[Any]) -> tuple[list[tuple[bytes | None, ...]], Ints]:
+    """Return the distinct rows of some columns of a few values, and the number of the one of each row.
+
+    >>> distinct([pa.array([b"c", b"u", b"c"]), pa.array([b"a", None, b"a"])])
+    ([(b'c', b'a'), (b'u', None)], array([0, 1, 0]))
+    """
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column.dictionary_encode()
+        numbers = numbers * (len(coded.dictionary) + 1) + coded.indices.fill_null(len(coded.dictionary)).to_numpy()
+        _, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+    rows = pa.array(first if len(columns[0]) else np.zeros(0, np.int64))
+    return [*zip(*(column.take(rows).to_pylist() for column in columns), strict=True)], numbers
+
+
 def table_name(schema: bytes | None, database: bytes | None, table: bytes | None) -> str | None:
     """Return the name of a table, as ``feed.table`` has it."""
     around = schema or database

@@ -1,0 +1,163 @@
+"""Read the members of JSON objects by Arrow, many lines at a time, where each line is of the usual form.
+
+Arrow reads lines whose members are all known, each at most once, and each of one kind: a whole number, a text, and so
+on. It finds columns at once, without an object for each value. Of any other lines it reads none: ``json_members`` does,
+which also says what is wrong with a line.
+
+>>> schema = pa.schema([("id", pa.int64()), ("source", pa.struct([("lsn", pa.int64()), ("db", pa.string())]))])
+>>> reader = UsualLines.of(schema, ("id", "source.lsn"))
+>>> columns = reader.columns(b'{"id":7,"source":{"lsn":5,"db":"a"}}', 1)
+>>> [column.to_pylist() for column in columns]
+[[b'7'], [b'5']]
+>>> reader.columns(b'{"id":7.5}', 1) is None
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as arrow_json
+
+from mutator.formats.files.json_members import OBJECT
+from mutator.rules.json_paths import AS_TEXT, path_in
+
+_MOST = 3  # failures in a row, after which no more lines are tried
+_MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text than 0
+_NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
+_BYTES = pa.large_binary()
+
+
+@dataclass(eq=False)
+class UsualLines:
+    """Lines whose members have the names and kinds of a schema."""
+
+    schema: Any  # pa.Schema
+    paths: Sequence[tuple[str, ...]]  # of the wanted members
+    around: tuple[str, ...] | None = None  # members around the objects: one with the same text in all lines, and theirs
+    failures: int = 0  # in a row
+
+    @classmethod
+    def of(cls, schema: Any, names: Sequence[str]) -> UsualLines | None:
+        """Return the lines of a file; None if Arrow cannot read the wanted members as their lines have them."""
+        found = [path_in(schema, name) for name in names]
+        paths, around = [path for path in found if path is not None], None
+        if len(schema) == 2 and pa.types.is_string(schema.types[0]) and pa.types.is_struct(schema.types[1]):
+            around, schema = (*schema.names,), pa.schema(list(schema.types[1]))
+            if around[1:] in paths:  # their whole text
+                return None
+            paths = [path[1:] for path in paths]
+        read = pa.schema([one.with_type(_read_as(one.type)) for one in schema])
+        types = [_type_at(read, path) for path in paths if path]
+        if not types or len(paths) < len(names) or any(map(pa.types.is_nested, types)) or _has_type(read, _is_exact):
+            return None
+        return cls(read, paths, around)
+
+    def columns(self, body: bytes, count: int) -> list[Any] | None:
+        """Return the texts of the wanted members as pa.Arrays of large_binary; None for lines of another form.
+
+        body: UTF-8. count: of the lines, each with the first and the last byte of an object. The text around the
+        objects is a pa.DictionaryArray.
+        """
+        if self.failures >= _MOST:
+            return None
+        self.failures += 1
+        before: Any = None
+        objects = body
+        if self.around is not None:
+            found = _unwrapped(body, *self.around)
+            if found is None:
+                return None
+            before, objects = found
+        for _ in range(2):  # a line feed ends one line and is before the next
+            objects = (b"\n" + objects).replace(b"\nnull\n", b"\n{}\n")[1:]  # Arrow takes no null
+        table = self._read(objects)
+        if table is None or table.num_rows != count:
+            return None
+        columns = [_at(table, path) if path else before for path in self.paths]
+        if any(map(_has_zero, columns)) and _MINUS_ZERO.search(objects):
+            return None
+        self.failures = 0
+        return [
+            one if path == () else one.cast(pa.string()).cast(_BYTES)
+            for path, one in zip(self.paths, columns, strict=True)
+        ]
+
+    def _read(self, body: bytes) -> Any:
+        """Return the objects as a pa.Table; None if they have other members, one twice, or values of other kinds."""
+        if _has_type(self.schema, pa.types.is_float64) and any(one in body for one in _NO_NUMBERS):
+            return None
+        reading = arrow_json.ReadOptions(use_threads=False, block_size=len(body) + 1)
+        parsing = arrow_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="error")
+        try:
+            return arrow_json.read_json(pa.BufferReader(body), reading, parsing)
+        except pa.ArrowInvalid:
+            return None
+
+
+def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | None:
+    """Return the text of a member of each line, a pa.DictionaryArray, and the lines of the objects in another member.
+
+    None unless the text is the same in all lines that have it.
+    """
+    lines = body.splitlines()
+    nothing = (b"null", b'{"%b":null,"%b":null}' % (name.encode(), of_objects.encode()))
+    first = next((line for line in lines if line not in nothing), None)
+    if first is None:
+        return None
+    try:
+        text = bytes(OBJECT.decode(first).get(name, b""))
+    except msgspec.DecodeError:
+        return None
+    before = b'{"%b":%b,"%b":' % (name.encode(), text, of_objects.encode())
+    usual = [line.startswith(before) for line in lines]
+    if not text.startswith(b"{") or not all(fits or line in nothing for fits, line in zip(usual, lines, strict=True)):
+        return None
+    size = len(before)
+    objects = [line[size:-1] if fits else b"{}" for fits, line in zip(usual, lines, strict=True)]
+    indices = pa.array([0 if fits else None for fits in usual], pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)), b"\n".join(objects)
+
+
+def _read_as(data_type: Any) -> Any:
+    """Return the type as which Arrow reads values that become those of another one; ``AS_TEXT`` if it has none."""
+    types = pa.types
+    if types.is_struct(data_type):
+        return pa.struct([one.with_type(_read_as(one.type)) for one in data_type])
+    if types.is_integer(data_type) and data_type != pa.uint64():
+        return pa.int64()
+    if types.is_temporal(data_type):
+        return pa.string()
+    same = (types.is_string, types.is_boolean, types.is_float64, types.is_decimal128, types.is_list)
+    return data_type if any(of(data_type) for of in same) else AS_TEXT
+
+
+def _is_exact(data_type: Any) -> bool:
+    return bool(data_type == AS_TEXT)
+
+
+def _type_at(schema: Any, path: Sequence[str]) -> Any:
+    found = schema.field(path[0]).type
+    for name in path[1:]:
+        found = found.field(name).type
+    return found
+
+
+def _has_type(fields: Any, is_it: Callable[[Any], bool]) -> bool:
+    """Return whether a field is of some type, or has one within it."""
+    return any(is_it(one.type) or (pa.types.is_struct(one.type) and _has_type(one.type, is_it)) for one in fields)
+
+
+def _at(table: Any, path: Sequence[str]) -> Any:
+    column = table.column(path[0]).chunk(0)
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+
+
+def _has_zero(column: Any) -> bool:
+    return bool(pa.types.is_int64(column.type) and pc.any(pc.equal(column, 0)).as_py())

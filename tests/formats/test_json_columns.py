@@ -1,0 +1,128 @@
+"""Lines that Arrow reads at once: the same rows and rejects as of lines that are read one by one."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.formats.content import Window
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.json_columns import UsualLines
+from mutator.rules.json_paths import NULLS, OTHERS
+from tests.support.effort import law
+from tests.support.in_memory import InMemory
+
+OBJECT = pa.struct([("x", pa.int64()), ("y", pa.string())])
+FIELDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "n": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "s": (pa.string(), st.text(max_size=5)),
+    "f": (pa.float64(), st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9)),
+    "b": (pa.bool_(), st.booleans()),
+    "d": (pa.decimal128(9, 2), st.sampled_from([1.5, 7, -0.25, "1.10"])),
+    "t": (pa.timestamp("us"), st.sampled_from(["2026-01-01 00:00:00", "x"])),
+    "o": (OBJECT, st.fixed_dictionaries({}, optional={"x": st.integers(-1, 1) | st.none(), "y": st.text(max_size=3)})),
+}
+SCHEMA = pa.schema(
+    [pa.field(name, of, metadata={OTHERS: b""} if name == "o" else None) for name, (of, _) in FIELDS.items()],
+    metadata={NULLS: b""},
+)
+NAMES = ("n", "s", "f", "b", "d", "t", "o.x", "o.y")
+ODD = [
+    *(b"null", b"", b"{}", b'{"n":-0}', b'{"n": -0 }', b'{"n":01}', b'{"n":1.0}', b'{"n":9223372036854775808}'),
+    *(b'{"n":"7"}', b'{"n":1,"n":2}', b'{"o":{"x":1,"x":2}}', b'{"z":1}', b'{"o":{"z":1}}', b'{"o":{"z":1,"z":2}}'),
+    *(b'{"o":[1]}', b'{"n":1}{"n":2}', b'{"f":NaN}', b'{"f":Infinity}', b'{"f":1e999}', b'{"f":-0.0}', b'{"f":"1"}'),
+    *(b'{"d":1.555}', b'{"d":"1.5"}', b'{"d":1e1}', b'{"s":"\\ud800"}', b'{"s":"\xff"}', b'{"s":"\x01"}', b'{"s":5}'),
+    *(b'{"s":"a\\u0000b"}', b'{"s":"\\/"}', b'{"b":"true"}', b'{"b":1}', b'{"t":1}', b' {"n":1}', b'{"n":1,}', b"[1]"),
+    *(b'{"\\u006e":1}', b'{"n":{"n":' + b'{"n":' * 50 + b"1" + b"}" * 52, b"nul", b'{"o":null}', b'{"n":1'),
+]
+
+
+def read(body: bytes) -> tuple[list[Any], list[tuple[int, str]]]:
+    """Return the values of rows, and (line, reason) of rejects."""
+    batches = list(FILE_FORMATS["json"].read(InMemory(body, Window("lf")), SCHEMA, NAMES, Dialect()))
+    rows = [row for one in batches for row in one.batch.to_pylist()]
+    for row in rows:  # the text of a number may be another one
+        row["f"] = row["f"] and (float(row["f"]), row["f"].startswith(b"-"))
+        row["d"] = row["d"] and Decimal(row["d"].decode())
+    return rows, [(line, reason) for one in batches for _, line, reason, _ in one.rejects]
+
+
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={name: st.none() | of for name, (_, of) in FIELDS.items()})),
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from(ODD)), max_size=2),
+)
+@law(150)
+def test_columns_are_those_of_single_lines(rows: list[Any], odd: list[tuple[int, bytes]]) -> None:
+    lines = [json.dumps(row, separators=(",", ":")).encode() for row in rows]
+    for at, line in odd:
+        lines.insert(at, line)
+    body = b"".join(line + b"\n" for line in lines)
+    found = read(body)
+    with patch.object(UsualLines, "columns", lambda *_: None):
+        assert read(body) == found
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_lines(odd: bytes) -> None:
+    body = b'{"n":1,"o":{"x":3}}\n' + odd + b'\n{"n":2}\n'
+    found = read(body)
+    with patch.object(UsualLines, "columns", lambda *_: None):
+        assert read(body) == found
+
+
+WRAPPED = pa.schema([("schema", pa.string()), ("payload", pa.struct([("n", pa.int64())]))], metadata={NULLS: b""})
+USUAL = b'{"schema":{"fields":[1]},"payload":{"n":1}}'
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"schema":{"fields":[2]},"payload":{"n":2}}',
+        b'{"schema": {"fields":[1]},"payload":{"n":2}}',
+        b'{"schema":{"fields":[1]},"payload":{"n":2},"payload":{"n":3}}',
+        b'{"schema":{"fields":[1]},"payload":{"n":2,"n":3}}',
+        b'{"schema":{"fields":[1]},"payload":{"n":2},"x":3}',
+        b'{"schema":{"fields":[1]},"payload":null}',
+        b'{"schema":null,"payload":null}',
+        b'{"payload":{"n":2},"schema":{"fields":[1]}}',
+        b"null",
+    ],
+)
+def test_objects_with_a_schema_around_them(other: bytes) -> None:
+    def found() -> tuple[list[Any], list[str]]:
+        body = b"\n".join((USUAL, other, USUAL, b""))
+        batches = list(FILE_FORMATS["json"].read(InMemory(body, Window("lf")), WRAPPED, names, Dialect()))
+        rejects = [reject.reason for one in batches for reject in one.rejects]
+        return [row for one in batches for row in one.batch.to_pylist()], rejects
+
+    names = ("payload.n", "schema")
+    usual = found()
+    with patch.object(UsualLines, "columns", lambda *_: None):
+        assert found() == usual
+
+
+def test_usual_lines_are_read_at_once() -> None:
+    usual = UsualLines.of(SCHEMA, NAMES)
+    assert usual is not None
+    lines = b'{"n":1,"s":"a","d":1.5,"o":{"x":2}}\nnull\nnull\n{"n":0}\n'
+    columns = usual.columns(lines, 4)
+    assert columns is not None
+    found = dict(zip(NAMES, (one.to_pylist() for one in columns), strict=True))
+    assert (found["n"], found["d"], found["o.x"]) == (
+        [b"1", None, None, b"0"],
+        [b"1.50", *[None] * 3],
+        [b"2", *[None] * 3],
+    )
+    around = UsualLines.of(WRAPPED, ("schema", "payload.n"))
+    assert around is not None
+    columns = around.columns(USUAL + b"\nnull\n", 2)
+    assert columns is not None
+    assert [one.to_pylist() for one in columns] == [[b'{"fields":[1]}', None], [b"1", None]]
