@@ -75,8 +75,9 @@ class UsualLines:
             if found is None:
                 return None
             before, objects = found
-        for _ in range(2):  # a line feed ends one line and is before the next
-            objects = (b"\n" + objects).replace(b"\nnull\n", b"\n{}\n")[1:]  # Arrow takes no null
+        if objects.startswith(b"null\n") or b"\nnull\n" in objects:  # Arrow takes no null
+            for _ in range(2):  # a line feed ends one line and is before the next
+                objects = (b"\n" + objects).replace(b"\nnull\n", b"\n{}\n")[1:]
         table = self._read(objects)
         if table is None or table.num_rows != count:
             return None
