@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -113,7 +114,7 @@ def test_usual_lines_are_read_at_once() -> None:
     usual = UsualLines.of(SCHEMA, NAMES)
     assert usual is not None
     lines = b'{"n":1,"s":"a","d":1.5,"o":{"x":2}}\nnull\nnull\n{"n":0}\n'
-    columns = usual.columns(lines, 4)
+    columns = usual.columns(lines, np.array([0, 36, 41, 46]))
     assert columns is not None
     found = dict(zip(NAMES, (one.to_pylist() for one in columns), strict=True))
     assert (found["n"], found["d"], found["o.x"]) == (
@@ -123,6 +124,6 @@ def test_usual_lines_are_read_at_once() -> None:
     )
     around = UsualLines.of(WRAPPED, ("schema", "payload.n"))
     assert around is not None
-    columns = around.columns(USUAL + b"\nnull\n", 2)
+    columns = around.columns(USUAL + b"\nnull\n", np.array([0, len(USUAL) + 1]))
     assert columns is not None
     assert [one.to_pylist() for one in columns] == [[b'{"fields":[1]}', None], [b"1", None]]

@@ -6,10 +6,10 @@ which also says what is wrong with a line.
 
 >>> schema = pa.schema([("id", pa.int64()), ("source", pa.struct([("lsn", pa.int64()), ("db", pa.string())]))])
 >>> reader = UsualLines.of(schema, ("id", "source.lsn"))
->>> columns = reader.columns(b'{"id":7,"source":{"lsn":5,"db":"a"}}', 1)
+>>> columns = reader.columns(b'{"id":7,"source":{"lsn":5,"db":"a"}}', np.array([0]))
 >>> [column.to_pylist() for column in columns]
 [[b'7'], [b'5']]
->>> reader.columns(b'{"id":7.5}', 1) is None
+>>> reader.columns(b'{"id":7.5}', np.array([0])) is None
 True
 """
 
@@ -21,17 +21,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from mutator.formats.files.json_members import OBJECT
+from mutator.rules.byte_columns import Ints
 from mutator.rules.json_paths import AS_TEXT, path_in
 
 _MOST = 3  # failures in a row, after which no more lines are tried
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text than 0
 _NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
 _BYTES = pa.large_binary()
+_NULL = b"null"  # Arrow may not take it for an object without members
 
 
 @dataclass(eq=False)
@@ -59,10 +62,10 @@ class UsualLines:
             return None
         return cls(read, paths, around)
 
-    def columns(self, body: bytes, count: int) -> list[Any] | None:
+    def columns(self, body: bytes, starts: Ints) -> list[Any] | None:
         """Return the texts of the wanted members as pa.Arrays of large_binary; None for lines of another form.
 
-        body: UTF-8. count: of the lines, each with the first and the last byte of an object. The text around the
+        body: UTF-8, lines with the first and the last byte of an object. starts: their offsets. The text around the
         objects is a pa.DictionaryArray.
         """
         if self.failures >= _MOST:
@@ -75,11 +78,11 @@ class UsualLines:
             if found is None:
                 return None
             before, objects = found
-        if objects.startswith(b"null\n") or b"\nnull\n" in objects:  # Arrow takes no null
+        elif (np.frombuffer(body, np.uint8)[starts] == _NULL[0]).any():
             for _ in range(2):  # a line feed ends one line and is before the next
                 objects = (b"\n" + objects).replace(b"\nnull\n", b"\n{}\n")[1:]
         table = self._read(objects)
-        if table is None or table.num_rows != count:
+        if table is None or table.num_rows != len(starts):
             return None
         columns = [_at(table, path) if path else before for path in self.paths]
         if any(map(_has_zero, columns)) and _MINUS_ZERO.search(objects):
@@ -108,7 +111,7 @@ def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | N
     None unless the text is the same in all lines that have it.
     """
     lines = body.splitlines()
-    nothing = (b"null", b'{"%b":null,"%b":null}' % (name.encode(), of_objects.encode()))
+    nothing = (_NULL, b'{"%b":null,"%b":null}' % (name.encode(), of_objects.encode()))
     first = next((line for line in lines if line not in nothing), None)
     if first is None:
         return None
@@ -121,9 +124,11 @@ def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | N
     if not text.startswith(b"{") or not all(fits or line in nothing for fits, line in zip(usual, lines, strict=True)):
         return None
     size = len(before)
-    objects = [line[size:-1] if fits else b"{}" for fits, line in zip(usual, lines, strict=True)]
+    objects = [line[size:-1] if fits else _NULL for fits, line in zip(usual, lines, strict=True)]
     indices = pa.array([0 if fits else None for fits in usual], pa.int32())
-    return pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)), b"\n".join(objects)
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)), b"\n".join(
+        b"{}" if one == _NULL else one for one in objects
+    )
 
 
 def _read_as(data_type: Any) -> Any:

@@ -190,7 +190,7 @@ def _without_times(data_type: Any) -> Any:
 def _rows(lines: Lines, before: int, members: Members, names: Sequence[str], usual: UsualLines | None) -> RowBatch:
     """Return the rows of some lines. before: number of lines of the split before them. names: of leaves."""
     table, body = lines.table, _objects(lines, members)
-    columns = None if usual is None or body is None else usual.columns(body, len(table))
+    columns = None if usual is None or body is None else usual.columns(body, table.starts)
     numbers, faults = np.arange(len(table)), dict[int, str]()
     if columns is None:
         columns, numbers, faults = _one_by_one(lines, body, members, names)
