@@ -1,174 +1,36 @@
-"""Plan a run over delimited text: the width of rows, and whether the master's rows have the op code column.
+"""Plan a run over delimited text, whose fields are known by their positions: the layouts of all rows."""
 
-``field.count`` is ``auto``, a number, or ``any``. ``auto`` is the width in the manifest, else that of the first row of
-the first master file by name, else of the first feed file. A number counts the fields of a feed row. If the feed has an
-op code column, a master row has as many fields, or one less.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.state import State
-from mutator.errors import MutatorError, error
+from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     has_ids_alone,
     is_delete_source,
-    may_have_ids_alone,
     notes_on_ids,
 )
 from mutator.plan.inspect.envelopes import envelope_of
-from mutator.plan.inspect.headers import HEADER, header_to_record, other_number_of_names
+from mutator.plan.inspect.headers import HEADER, header_to_record
 from mutator.plan.inspect.path_names import check_text_paths
-from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import by_age, order_by_name
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.plan.rows.snapshot_scope import scope_of_ordinals
+from mutator.plan.rows.text_widths import check_names, decide_widths, standard, width_from
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETES, UPSERTS
 from mutator.rules.order_types import has_position, record_fields, recorded_fields, type_of_fields
-
-
-def _first_with_rows(sources: Iterable[Source]) -> Source | None:
-    """Return the first file by name that has rows."""
-    ordered = sorted(sources, key=lambda source: source.name.encode("utf-8", "surrogateescape"))
-    return next((source for source in ordered if source.width is not None), None)
-
-
-def _first_width(sources: Iterable[Source]) -> int | None:
-    first = _first_with_rows(sources)
-    return None if first is None else first.width
-
-
-def _decide_widths(rows: RowSpec, survey: Survey) -> tuple[int | None, int | None, bool]:
-    """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
-    known, has_op = survey.state, rows.ops.field is not None
-    count = rows.text.count
-    recorded = known.spec["width"] if known else None
-    if count == "any" or (count == "auto" and recorded == "any"):
-        in_master = bool(known.spec["op code"] is not None) if known else bool(rows.ops.in_master)
-        if has_op and known is None and rows.ops.in_master is None and survey.master:
-            raise error(
-                "width",
-                where=survey.master_path,
-                what=f"with {setting('field.count=any')} it cannot be seen whether the rows carry the op code column",
-                cure=f"set {setting('op.code.in.master=true or false')}",
-            )
-        return None, None, has_op and in_master
-    master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    feed = _first_width(source for source in survey.feed if not may_have_ids_alone(rows, source))
-    if isinstance(count, int):
-        feed = count
-    if not has_op:
-        width = count if isinstance(count, int) else master or feed
-        return width, width, False
-    if known is not None and (survey.master or recorded):
-        in_master = known.spec["op code"] is not None
-    elif rows.ops.in_master is not None:
-        in_master = rows.ops.in_master
-    elif master is None:
-        in_master = rows.ops.keep
-    else:
-        in_master = _infer_op_in_master(rows, survey, feed, master)
-    if master is not None and not isinstance(count, int):
-        feed = master if in_master else master + 1
-    if isinstance(count, int):
-        master = count if in_master else count - 1
-    return feed, master if master is not None or feed is None else feed - (not in_master), in_master
-
-
-def _infer_op_in_master(rows: RowSpec, survey: Survey, feed: int | None, master: int) -> bool:
-    if feed is None and master <= max(rows.fields):
-        return False  # the rows are too narrow for the feed's layout
-    paths: dict[int, list[str]] = {}
-    for source in survey.feed:
-        if source.width is not None:
-            paths.setdefault(source.width, []).append(source.path)
-    if paths.keys() == {master}:
-        return True
-    if paths.keys() == {master + 1}:
-        return False
-    # One file without the column must not make the master lose one.
-    raise _unclear_op_code(survey.master_path, master, paths)
-
-
-def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence[str]]) -> MutatorError:
-    """Return the error of a feed that does not show whether the master's rows have op codes.
-
-    master: number of fields of its rows. paths: of the feed files, by the number of fields of their rows.
-    """
-    where, what = master_path, f"the first row has {counted(master, 'field')}, and the feed has no rows to compare with"
-    if paths:
-        # The file to look at is one that fits neither way, or one of a few that differ from the others.
-        width = min(paths, key=lambda number: (number in (master, master + 1), len(paths[number]), number))
-        where, what = paths[width][0], f"the first row has {counted(width, 'field')}"
-        others = [number for number in paths if number != width]
-        if others:
-            usual = max(others, key=lambda number: len(paths[number]))
-            what += f", that of {file_names.base_name(paths[usual][0])} has {usual}"
-        what += f", and {MASTER}'s rows ({place(master_path)}) have {master}"
-    return error(
-        "width",
-        where=where,
-        what=f"{what}; with op codes {MASTER}'s rows have as many fields as the feed's, without one less",
-        cure=f"correct the file, or set {setting('op.code.in.master=true or false')}, and {setting('field.count')} to "
-        "the number of fields of a feed row",
-    )
-
-
-def _standard(rows: RowSpec, survey: Survey) -> str:
-    """Return the path of the feed file that alone says how many fields a row has; empty if most others agree."""
-    has_width = survey.state is not None and isinstance(survey.state.spec["width"], int)
-    feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
-    first = _first_with_rows(feed)
-    if rows.text.count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
-        return ""
-    alike = [source.width == first.width for source in feed if source.width is not None]
-    return first.path if 2 * sum(alike) <= len(alike) else ""
-
-
-def _width_from(rows: RowSpec, survey: Survey) -> str:
-    """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
-    if isinstance(rows.text.count, int):
-        return f"{setting('field.count')} is {rows.text.count}"
-    if survey.state is not None and isinstance(survey.state.spec["width"], int):
-        return f"{MASTER}'s manifest says so"
-    feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
-    first = _first_with_rows(survey.master) or _first_with_rows(feed)
-    return f"{first.name} begins with such a row" if first is not None else ""
-
-
-def _check_names(rows: RowSpec, survey: Survey, feed_width: int | None) -> None:
-    """Raise ConfigError if ``field.names`` has fewer or more names than a feed row has fields.
-
-    feed_width: the number of its fields, None for any. A number in ``field.count`` was compared with the names before.
-    """
-    names = rows.text.names
-    if not names or feed_width in (None, len(names)) or isinstance(rows.text.count, int):
-        return
-    known = survey.state
-    if known is not None and isinstance(known.spec["width"], int):
-        path, width, whose = survey.master_path, known.spec["width"], "by its manifest, a row"
-    else:
-        feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
-        first = _first_with_rows(survey.master) or _first_with_rows(feed)
-        assert first is not None
-        assert first.width is not None
-        path, width, whose = first.path, first.width, "its first row"
-    what = f"{whose} has {counted(width, 'field')}"
-    if width != feed_width:
-        what += f" without the op code, so a feed row has {feed_width}"
-    raise other_number_of_names(path, what, names, single=width == 1)
 
 
 def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -261,9 +123,9 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
     _check_settings(rows, output)
     known = survey.state
-    feed_width, master_width, op_in_master = _decide_widths(rows, survey)
+    feed_width, master_width, op_in_master = decide_widths(rows, survey)
     check_text_paths(rows, ((survey.master, master_width), (survey.feed, feed_width)))
-    _check_names(rows, survey, feed_width)
+    check_names(rows, survey, feed_width)
     partitioning = partitioning_of(rows.key.partitions, rows.key.scope, known)
     feed, master, written = _layouts(rows, partitioning, feed_width, master_width, op_in_master)
     _check_ordinals(rows, survey, feed, op_in_master)
@@ -289,8 +151,8 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
         order_type=rows.order.type,
         orders_beside=rows.order.position,
         layout_of=layout_of,
-        width_from=_width_from(rows, survey),
-        standard=_standard(rows, survey),
+        width_from=width_from(rows, survey),
+        standard=standard(rows, survey),
         notes=tuple(notes),
         warnings=_warnings(rows, survey, feed, op_in_master),
     )
