@@ -109,6 +109,7 @@ def _field_count(rows: RowSpec) -> Messages:
         ("id.field.ordinals", rows.key.ids),
         ("temporal.ordering.field.ordinal", rows.order.fields),
         ("op.code.field.ordinal", (rows.ops.field,)),
+        ("snapshot.as.of", (rows.ops.said_in,) if rows.ops.field is None else ()),
         ("partitioned.by", [field.source for field in rows.key.partitions]),
     ):
         for field in fields:
@@ -163,8 +164,8 @@ def _of_other_dialects(ops: OpSpec, given: Given) -> Messages:
 
 def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:
     if not operation.full:
-        if operation.as_of is not None:
-            yield f"{setting('snapshot.as.of')}: '{operation.as_of}' needs {setting('sync.mode = full')}"
+        if ops.as_of is not None:
+            yield f"{setting('snapshot.as.of')}: '{ops.as_of}' needs {setting('sync.mode = full')}"
         if ops.scope:
             yield f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' needs {setting('sync.mode = full')}"
         return
@@ -181,7 +182,7 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
                 f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('sync.mode = full')}, which deletes "
                 "the records that the feed lacks; leave it out"
             )
-    if ops.scope and operation.as_of is not None:  # the floor of a place is that of all its records
+    if ops.scope and ops.as_of is not None:  # the floor of a place is that of all its records
         yield f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' conflicts with {setting('snapshot.as.of')}"
     if "reject.policy" in given and limits.reject_policy != "fail":
         yield (

@@ -15,6 +15,7 @@ from mutator.errors.parts import setting
 from mutator.rules.conditions import Condition, parse
 from mutator.rules.order_types import POSITION
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
+from mutator.rules.snapshot_times import PREFIX, TimeField
 
 
 def ordinal(text: str, names: tuple[str, ...]) -> int | str:
@@ -102,6 +103,15 @@ def _listed_ordinal(part: Any, names: tuple[str, ...]) -> int | str:
     if not part:
         raise ValueError("must be names that are not empty, or ordinals as numbers")
     return names.index(part) if names else part
+
+
+def as_of(text: str, names: tuple[str, ...]) -> str | TimeField:
+    """Read the time of a snapshot: an order value, the word ``sequence``, or a field after ``field:``.
+
+    >>> as_of("2026-01-31", ()), as_of("field:price", ("id", "price"))
+    ('2026-01-31', TimeField(field=1))
+    """
+    return TimeField(ordinal(text.removeprefix(PREFIX), names)) if text.startswith(PREFIX) else text
 
 
 def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField, ...]:

@@ -88,5 +88,6 @@ ORDER_TYPES = Form(
     {"anyOf": [{"type": "string", "pattern": f"^ *{_ORDER_TYPE} *(, *{_ORDER_TYPE} *)*$"}, _TEXTS["anyOf"][1]]},
     parse_types,
 )
+AS_OF = Form(field_parsers.as_of, _TEXT, takes_names=True)
 CONDITIONS = Form(field_parsers.conditions, _TEXT, takes_names=True)
 PARTITION_FIELDS = Form(field_parsers.partition_fields, _TEXTS, field_parsers.listed_partition_fields, takes_names=True)

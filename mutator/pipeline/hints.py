@@ -37,6 +37,7 @@ from mutator.rules.header_lines import header_names, is_line_of_names
 from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
 from mutator.rules.order_types import parts_of, tuple_type
 from mutator.rules.order_units import epoch_unit
+from mutator.rules.snapshot_times import OneTime
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY
@@ -64,6 +65,12 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
     scope = plan.rows.scope if side == "feed" else None
     if scope is not None and any(sample.reason == scope.outside for sample in samples):
         yield f"A snapshot of a part has no other rows: correct {setting('sync.scope')}, or have it delivered so"
+    times = tuple(one.envelope.other for one in plan.rows.layouts.values() if isinstance(one.envelope, OneTime))
+    if any(sample.reason.startswith(times) for sample in samples):
+        yield (
+            "A full snapshot has one time: give each snapshot a run of its own, oldest first. If one snapshot took so "
+            f"long, set {setting('snapshot.as.of')} to the lowest of its times: no newer record is deleted then"
+        )
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
     yield from _case_hints(found)

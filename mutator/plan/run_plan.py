@@ -18,10 +18,10 @@ from mutator.errors.display import without_secrets
 from mutator.errors.parts import place, setting
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.values.row_filter import Scope
-from mutator.plan.as_of import as_of
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.path_names import only_in_paths
+from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
@@ -218,7 +218,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
-    at = as_of(config.operation.as_of, rows.order_type, next((one.sequence for one in survey.feed), None))
+    at = as_of(asked.ops, rows.order_type, next((one.sequence for one in survey.feed), None))
     register = register_of(config, rows, full=config.operation.full and at is None)
     floor = order_value(rows.order_type, known.commit.floor) if known is not None else None
     strategy = choose(config.operation, effort, survey, rows, engine, register)

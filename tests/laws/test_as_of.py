@@ -30,23 +30,28 @@ FULL = {"key": "id", "order_by": "at", "header": "true", "sync.mode": "full"}
 
 
 class Feed(NamedTuple):
-    """The feed of a run: a delta with truncates, or a snapshot."""
+    """The feed of a run: a delta with truncates, or a snapshot, whose time is in a field if it is odd."""
 
     rows: list[Row]
     as_of: int | None = None  # of a snapshot
 
     @property
+    def stated(self) -> str:
+        return "field:taken" if self.as_of is not None and self.as_of % 2 else str(self.as_of)
+
+    @property
     def settings(self) -> dict[str, str]:
-        return BY_NAME if self.as_of is None else {**FULL, "snapshot.as.of": str(self.as_of)}
+        return BY_NAME if self.as_of is None else {**FULL, "snapshot.as.of": self.stated}
 
     @property
     def arguments(self) -> dict[str, str]:
-        return {} if self.as_of is None else {"sync_mode": "full", "snapshot_as_of": str(self.as_of)}
+        return {} if self.as_of is None else {"sync_mode": "full", "snapshot_as_of": self.stated}
 
     def write(self, path: Path) -> str:
         full = self.as_of is not None
-        lines = (f"{key},{at}{'' if full else f',{op}'},{name}" for key, at, op, name in self.rows)
-        path.write_text("\n".join(["id,at,name" if full else "id,at,op,name", *lines, ""]))
+        taken = ("taken,", f"{self.as_of},") if self.stated == "field:taken" else ("", "")
+        lines = (f"{key},{taken[1]}{at}{'' if full else f',{op}'},{name}" for key, at, op, name in self.rows)
+        path.write_text("\n".join([f"id,{taken[0]}at,name" if full else "id,at,op,name", *lines, ""]))
         return str(path)
 
     def expanded(self) -> list[tuple[str, int, str, Any]]:

@@ -9,6 +9,7 @@ from mutator.config.definitions.setting import DELETES, defined
 from mutator.config.forms import one_of
 from mutator.rules.conditions import Condition
 from mutator.rules.envelopes import ENVELOPES, chosen_by
+from mutator.rules.snapshot_times import FirstTime, TimeField
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,25 @@ class OpSpec:
         otherwise=(),
         unset="everything",
     )
+    as_of: str | TimeField | None = defined(
+        DELETES,
+        "snapshot.as.of",
+        forms.AS_OF,
+        None,
+        "with `sync.mode=full`, the order value that the [snapshot is as of](truncates.md#snapshots-as-of-a-time), "
+        "such as `2026-01-31`; or `sequence`: that of its file; or `field:extracted_at`: that in a field of all its "
+        "rows. Older records that it lacks are deleted, newer ones stay",
+    )
+    time: FirstTime | None = None  # of a snapshot whose rows have it, once its first row is read
     recorded: bool = False  # the user did not give the field: the master or the table has recorded it
     # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
     # then upserts, as the original job has it.
     as_published: bool = False
+
+    @property
+    def said_in(self) -> Any:
+        """The field by which a row says what it does: that of the op code, or of the time of a snapshot; None: none."""
+        return self.as_of.field if isinstance(self.as_of, TimeField) else self.field
 
     @property
     def envelope(self) -> str:

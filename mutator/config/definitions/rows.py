@@ -250,8 +250,8 @@ class RowSpec:
 
     @property
     def fields(self) -> tuple[Any, ...]:
-        """The fields of the ID, of the order value and of the op code, as far as they are set."""
-        return (*self.key.ids, *self.order.fields, *(() if self.ops.field is None else (self.ops.field,)))
+        """The fields of the ID, of the order value and of the op code or the time, as far as they are set."""
+        return (*self.key.ids, *self.order.fields, *(() if self.ops.said_in is None else (self.ops.said_in,)))
 
     @property
     def called(self) -> tuple[str, ...]:

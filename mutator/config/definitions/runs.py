@@ -26,15 +26,6 @@ class OperationSpec:
         "partial",
         "`full`: the feed is one complete snapshot, and records that it lacks are deleted",
     )
-    as_of: str | None = defined(
-        DELETES,
-        "snapshot.as.of",
-        forms.TEXT,
-        None,
-        "with `sync.mode=full`, the order value that the [snapshot is as of](truncates.md#snapshots-as-of-a-time), "
-        "such as `2026-01-31`, or `sequence`: that of its file. Older records that it lacks are deleted, newer ones "
-        "stay",
-    )
     replace_damaged: bool = defined(
         ACCEPTED,
         "replace.damaged",

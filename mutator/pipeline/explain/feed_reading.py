@@ -8,6 +8,7 @@ from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.errors import MutatorError
 from mutator.plan.inspect.feed_files import feed_entries
+from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
 from mutator.plan.registers import register_of
@@ -83,6 +84,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
         by_file_name=asked.order.by_file_name,
+        as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence) if survey.feed else None,
         side_columns=register_of(config, rows, full=False).side_columns,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
@@ -24,11 +25,12 @@ from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.key_decisions import Held, KeyMutation
 from mutator.pipeline.explain.key_rows import form_of, is_inside
 from mutator.pipeline.explain.place import ExplainedPlace
-from mutator.plan.as_of import as_of
+from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.registers import register_of
 from mutator.rules.file_names import first_few
 from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import order_value
+from mutator.rules.snapshot_times import TimeField
 
 _MEMORY = "a table in memory"
 _ABSENT = "master deleted by absence"
@@ -146,7 +148,7 @@ class _Walk:
         if config is None:
             config = place.config
             self._read_as_now += [run] if paths else []
-        rows = self._rows(paths, config) if paths else NO_ROWS
+        rows, at = self._rows(paths, config) if paths else (NO_ROWS, None)
         is_of_part = config.operation.full and bool(config.rows.ops.scope)
         self._files_read += len(paths)
         found = {(one.order, one.is_delete) for one in rows.mutations}
@@ -157,9 +159,9 @@ class _Walk:
         overwrites, is_full = version.action in OVERWRITES, bool(counts.get(_ABSENT))
         if version.action == RUN:  # a log that does not say what a run did
             overwrites, is_full = config.operation.overwrites, config.operation.full
-        is_full = is_full and not overwrites and config.operation.as_of is None
-        sequence = next((one.place[1] for one in rows.mutations), None)
-        at = as_of(config.operation.as_of, self._key.order_type, sequence) if rows.mutations else None
+        is_full = is_full and not overwrites and config.rows.ops.as_of is None
+        if at is None and rows.mutations and config.rows.ops.as_of is not None:
+            at = self._as_of(config, run, rows.mutations[0])
         now, retention = _moment(version), config.retention.tombstones
         return replace(
             run,
@@ -195,12 +197,20 @@ class _Walk:
             return None
         return is_inside(plan, held.content) if held.form in ("", form_of(plan)) else None
 
-    def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
-        """Return the rows of the key in feed files. config: how they were read."""
+    def _rows(self, paths: Sequence[str], config: Config) -> tuple[FeedRows, Any]:
+        """Return the rows of the key in feed files, and the time of the snapshot that they are. config: how to read."""
         try:
-            return feed_rows(feed_reading(config, self._key.survey, paths), self._key.wanted)
+            reading = feed_reading(config, self._key.survey, paths)
+            return feed_rows(reading, self._key.wanted), reading.as_of
         except MutatorError as fault:
-            return FeedRows((), (), tuple((path, fault.message) for path in paths))
+            return FeedRows((), (), tuple((path, fault.message) for path in paths)), None
+
+    def _as_of(self, config: Config, run: RunFeed, mutation: KeyMutation) -> Any:
+        """Return the time of a snapshot whose files are gone; None if only they said it, and a later one had come."""
+        ops = config.rows.ops
+        if isinstance(ops.as_of, TimeField):
+            return run.floor if run.truncates else None
+        return as_of(ops, self._key.order_type, mutation.place[1])
 
 
 def _moment(version: Commit) -> int:

@@ -22,6 +22,7 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.order_types import record_fields, recorded_fields
 from mutator.rules.partition_fields import PartitionField
+from mutator.rules.snapshot_times import TimeField
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
         ops=replace(
             ops,
             field=common(ops.field),
+            as_of=TimeField(common(ops.said_in)) if isinstance(ops.as_of, TimeField) else ops.as_of,
             scope=tuple(replace(one, column=common(one.column)) for one in ops.scope),
         ),
     )

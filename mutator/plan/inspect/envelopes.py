@@ -23,6 +23,7 @@ from mutator.rules.dialects.flat_dialects import SEQUENCE
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.order_types import Part, recorded_fields, tuple_type
+from mutator.rules.snapshot_times import OneTime, TimeField
 from mutator.rules.typed_values import canonical
 
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
@@ -32,9 +33,11 @@ _ROWS = 10_000  # at the beginning of a file, which show what it is
 
 
 def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
-    """Return the envelope of rows of the feed. field: of the op code, None without one. source: their file."""
+    """Return the envelope of rows of the feed. field: ``OpSpec.said_in``, None without one. source: their file."""
     if field is None:
         return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
+    if isinstance(ops.as_of, TimeField):
+        return OneTime(field=field, time=ops.time)
     kind = ENVELOPES[ops.envelope]
     codes = {"delete": ops.deletes, "upsert": ops.upserts, "ignore": ops.ignored, "truncate": ops.truncates}
     more = {name: getattr(ops, attribute) for name, attribute in kind.members.items()}

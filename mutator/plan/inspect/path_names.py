@@ -52,7 +52,7 @@ def with_path_fields(
     named = [one for one in _schemas((*master, *feed)) if one.named]
     wanted = {name for one in (*named, *schemas) for name in one.schema.names} | {*rows.text.names}
     wanted |= {one.source for one in rows.key.partitions if isinstance(one.source, str)}
-    wanted |= {one for one in (*rows.key.ids, *rows.order.fields, rows.ops.field) if isinstance(one, str)}
+    wanted |= {one for one in (*rows.key.ids, *rows.order.fields, rows.ops.said_in) if isinstance(one, str)}
     wanted |= {name for state in (adopted, compared) if state is not None for name in state.spec.get(IN_PATH, ())}
     sides = {"master": [_found(one, wanted) for one in master], "feed": [_found(one, wanted) for one in feed]}
     values = dict[str, list[str | None]]()

@@ -36,12 +36,14 @@ from mutator.plan.inspect.managed import (
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.path_names import with_path_fields
 from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
+from mutator.plan.inspect.snapshot_time import first_time
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
 from mutator.rules.encodings import UTF8
 from mutator.rules.file_sequences import recorded
 from mutator.rules.known_formats import FORMATS
+from mutator.rules.snapshot_times import FirstTime
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
 _MERGE_APART = {"feed": "merge them in a run of their own", "master": "merge them as a feed"}
@@ -67,6 +69,7 @@ class Survey:
     names: Mapping[str, str] = field(default_factory=dict)  # by aliases of Avro: other names of fields -> the result's
     compares: bool = False  # the feed is another dataset, whose rows have no op codes
     order: OrderSpec | None = None  # of a run: the configured one, with what the messages of the feed say
+    time: FirstTime | None = None  # of a snapshot whose rows have it
     versioned: bool = False  # the master is a versioned table, whose files stay as they are
 
     @property
@@ -75,8 +78,9 @@ class Survey:
         return {source.file_format for source in (*self.master, *self.feed)}
 
     def asked(self, rows: RowSpec) -> RowSpec:
-        """Return the rows of a configuration with the order of the feed's messages and the result's names of fields."""
-        return rows_with_names(replace(rows, order=self.order or rows.order), self.names)
+        """Return the rows of a configuration as the feed has them: order, time, and the result's names of fields."""
+        rows = rows_with_names(replace(rows, order=self.order or rows.order), self.names)
+        return replace(rows, ops=replace(rows.ops, time=self.time))
 
     @property
     def other_names(self) -> Iterator[str]:
@@ -212,6 +216,7 @@ def survey_feed(
         ),
         output_schema=wanted,
         order=rows.order,
+        time=first_time(rows, fresh),
     )
 
 

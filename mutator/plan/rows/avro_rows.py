@@ -58,7 +58,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
     found = resolve_schema(run, promoted=True)
     rows = result_rows(run, found.schema, "avro")
-    result = _result(base, found.schema, None if run.asked.ops.keep else fields.op)
+    result = _result(base, found.schema, fields.cut)
     _check_symbols(base, files, result)
     master = AvroLayout(
         fields=(),
@@ -161,9 +161,10 @@ def _default(field: Mapping[str, Any]) -> Any:
     return pa.scalar({stand_in.field(0).name: None}, stand_in)
 
 
-def _result(base: _File, schema: Any, op: str | None) -> dict[str, Any]:
-    """Return the Avro schema of the result, with the base's types where they hold all values."""
-    fields = (_result_field(field, schema.field(field["name"])) for field in base.avro["fields"] if field["name"] != op)
+def _result(base: _File, schema: Any, cut: Collection[str]) -> dict[str, Any]:
+    """Return the Avro schema of the result, with the base's types where they hold all values. cut: other fields."""
+    of_records = (field for field in base.avro["fields"] if field["name"] not in cut)
+    fields = (_result_field(field, schema.field(field["name"])) for field in of_records)
     return {**base.avro, "fields": list(fields)}
 
 

@@ -185,7 +185,7 @@ def check_names(
     named = [("id.field.ordinals", name) for name in fields.ids]
     orders = fields.orders if feed or not fields.orders_beside else ()
     named += [("temporal.ordering.field.ordinal", path[0]) for path in orders]
-    named += [(_OP, fields.op)] if fields.op is not None and feed else []
+    named += [("snapshot.as.of" if ops.field is None else _OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
     raise_all(
@@ -267,7 +267,7 @@ def with_deletes_marked(
     A file is read only if the result would otherwise have its fields, or if it lacks a field that only upserts need.
     """
     feed, op = list(feed), fields.op
-    if op is None:
+    if op is None or ops.field is None:
         return feed
     sources = {source.path: source for source in survey.feed}
     expected = set(fields.needed(deletes=False)) - set(fields.needed(deletes=True))

@@ -199,7 +199,7 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVer
         if feed and not has_op:
             schemas.check_key(version, [op])
         if has_op:
-            check_op_type(version.schema.field(op).type, op, version.path)
+            check_op_type(run.asked.ops, version.schema.field(op).type, op, version.path)
     envelope = envelope_of(run.asked.ops, op if has_op else None, source)
     return {"envelope": envelope if feed else envelope.of_records()}
 

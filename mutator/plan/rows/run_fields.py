@@ -25,6 +25,7 @@ from mutator.rules.json_paths import path_in
 from mutator.rules.order_types import Part, parts_of, record_fields, tuple_type, with_position
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
+from mutator.rules.snapshot_times import TimeField
 from mutator.rules.typed_values import column_order_type
 
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
@@ -36,7 +37,7 @@ class RunFields(NamedTuple):
 
     ids: tuple[str, ...]
     orders: tuple[tuple[str, ...], ...]  # a field, and the members within it
-    op: str | None
+    op: str | None  # that of ``OpSpec.said_in``
     partitioning: Partitioning  # with names as sources
     cut: frozenset[str] = frozenset()  # fields of the feed that are not part of the result
     orders_beside: bool = False  # the result has no order values
@@ -100,7 +101,9 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
     schemas = [base.schema, *(one.file_schema.schema for one in survey.feed if one.file_schema is not None)]
     order_names = [name(one, "temporal.ordering.field.ordinal") for one in rows.order.fields]
     orders = tuple(_order_path(one, known, schemas) for one in order_names)
-    op = None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal")
+    is_time = isinstance(rows.ops.as_of, TimeField)
+    key = "snapshot.as.of" if is_time else "op.code.field.ordinal"
+    op = None if rows.ops.said_in is None else name(rows.ops.said_in, key)
     beside = rows.order.keep is False
     for path in orders if beside else ():
         if len(path) > 1:
@@ -113,6 +116,9 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
                 faults += f"; or, if the rows of the feed are messages, set {setting('feed.dialect')}"
             raise error("config", where=where, faults=faults)
     cut = {op} if op is not None and not rows.ops.keep else set()
+    if is_time:  # it may be a field of the records, too
+        cut -= {*_fields_of_records(survey), *(path[0] for path in orders), *(str(one.source) for one in levels)}
+        cut -= {name(one, "id.field.ordinals") for one in rows.key.ids}
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in rows.key.ids),
         orders,
@@ -122,6 +128,13 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
         beside,
         tuple(replace(one, column=name(_ordinal_or_name(one.column), "sync.scope")) for one in rows.ops.scope),
     )
+
+
+def _fields_of_records(survey: Survey) -> set[str]:
+    """Return the names of the fields that the master's rows have, and those that ``output.schema`` wants."""
+    wanted = [] if survey.output_schema is None else [survey.output_schema[1]]
+    known = [survey.dataset_schema, *(one.file_schema for one in survey.master), *wanted]
+    return {name for one in known if one is not None for name in one.schema.names}
 
 
 def _order_path(name: str, known: Collection[str], schemas: Sequence[Any]) -> tuple[str, ...]:
@@ -230,10 +243,13 @@ def named_partitioning(schema: Any, fields: RunFields, path: str) -> Partitionin
     return replace(fields.partitioning, types=tuple(types))
 
 
-def check_op_type(data_type: Any, name: str, path: str) -> None:
-    """Raise DataError if the op code is nested."""
+def check_op_type(ops: OpSpec, data_type: Any, name: str, path: str) -> None:
+    """Raise DataError if the op code, or the time of a snapshot, is nested."""
     if pa.types.is_nested(data_type):
-        what = f"is of type {data_type}; the op code must be text or a whole number"
+        must = "the op code must be text or a whole number"
+        if ops.field is None:
+            must = "the time of a snapshot must be text, a number, a date or a timestamp"
+        what = f"is of type {data_type}; {must}"
         raise error("schema.field", path=path, field=name, what=what)
 
 

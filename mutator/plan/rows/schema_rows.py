@@ -98,13 +98,20 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
         planned = column_row_plan(run, file_format, dialect)
     return replace(
         planned,
-        notes=(*planned.notes, *_notes_on_ids(rows, survey)),
+        notes=(*planned.notes, *_notes_on_ids(rows, survey), *_notes_on_time(rows, fields)),
         warnings=(
             *planned.warnings,
             *_warnings_on_orders(fields, master),
             *_warnings_on_fields(run, master, feed, planned.partitioning.in_path),
         ),
     )
+
+
+def _notes_on_time(rows: RowSpec, fields: RunFields) -> tuple[str, ...]:
+    """Return a note on a field with the time of a snapshot that is not written."""
+    if rows.ops.field is not None or fields.op not in fields.cut:
+        return ()
+    return (f"field {fields.op} says what the snapshot is as of, and is not a field of {MASTER}: it is not written",)
 
 
 def _warnings_on_orders(fields: RunFields, master: Sequence[SchemaVersion]) -> tuple[str, ...]:

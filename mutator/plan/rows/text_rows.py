@@ -39,6 +39,8 @@ def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tupl
     yield from (("temporal.ordering.field.ordinal", field) for field in rows.order.fields)
     if rows.ops.field is not None:
         yield "op.code.field.ordinal", rows.ops.field
+    elif rows.ops.said_in is not None:
+        yield "snapshot.as.of", rows.ops.said_in
     yield from (("partitioned.by", field) for field in partition)
     yield from (("sync.scope", int(one.column) if one.column.isdigit() else one.column) for one in rows.ops.scope)
 
@@ -79,7 +81,7 @@ def _layouts(
         order_fields=rows.order.fields,
         order_type=type_of_fields(rows.order.type),
         width=feed_width,
-        envelope=envelope_of(rows.ops, op),
+        envelope=envelope_of(rows.ops, rows.ops.said_in),
         cut_op=op is not None and not rows.ops.keep,
         joint=rows.text.joint,
         partition=fields,
