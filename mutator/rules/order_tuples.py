@@ -18,8 +18,9 @@ lowest value in both directions. The codes name the types, so a value can be rea
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,26 @@ _COMPLEMENT = bytes(range(255, -1, -1))
 _END, _END_OF_TEXT, _ESCAPE = b"\x00", b"\x00\x01", b"\x00\xff"
 
 
-def encode_columns(parts: Sequence[Part], columns: Sequence[Any], nulls: Sequence[Flags]) -> Any:
-    """Return encoded tuples, a pa.Array of large_binary.
+def orders_of_parts(order_type: str, columns: Sequence[Any], nulls: Sequence[Flags]) -> Any:
+    """Return the order values of rows, a pa.Array: the tuples of their parts, encoded, or the values of the only part.
 
     columns: of the order values of each part, as ``order_columns`` has them. nulls: of each part, the rows where it is
     NULL, whatever the column has there.
     """
+    if not is_tuple(order_type):
+        return columns[0]
+    parts = parts_of(order_type)
     pieces = [_piece(part, column, null) for part, column, null in zip(parts, columns, nulls, strict=True)]
     return pieces[0] if len(pieces) == 1 else concatenated(*pieces)
+
+
+def encoder(order_type: str) -> Callable[[Sequence[Any]], bytes] | None:
+    """Return the function that encodes the values of the parts; None if the value of the only part is the order value.
+
+    >>> encoder("long"), shown(encoder("long desc")([7]))
+    (None, '[7]')
+    """
+    return partial(encode, order_type) if is_tuple(order_type) else None
 
 
 def with_positions(orders: Any, sequences: Ints, offsets: Ints) -> Any:
@@ -69,14 +82,13 @@ def position(sequence: int, offset: int) -> bytes:
 
 def encode(order_type: str, values: Sequence[Any]) -> bytes:
     """Return a tuple, encoded. values: of the parts, as ``order_values`` has them; None is NULL."""
-    parts = parts_of(order_type)
     columns = [
         pa.array([0 if part.type == "long" else b""], pa.int64() if part.type == "long" else pa.large_binary())
         if value is None
         else to_column(part.type, [value])
-        for part, value in zip(parts, values, strict=True)
+        for part, value in zip(parts_of(order_type), values, strict=True)
     ]
-    found: bytes = encode_columns(parts, columns, [np.array([value is None]) for value in values])[0].as_py()
+    found: bytes = orders_of_parts(order_type, columns, [np.array([value is None]) for value in values])[0].as_py()
     return found
 
 

@@ -103,6 +103,16 @@ def _format_integer(value: int) -> bytes:
     return b"%d" % value
 
 
+def _unhexed(text: bytes) -> bytes:
+    return bytes.fromhex(text.decode("ascii"))
+
+
+def _hexed(value: bytes) -> bytes:  # digits of base 16, which compare as the bytes do
+    return value.hex().encode("ascii")
+
+
+TUPLE = "tuple"  # the key of all types whose values are tuples
+
 # The value that is older than every other, by order type: that of a record without an order value, where allowed.
 LOWEST: dict[str, Any] = {
     "long": _MIN_LONG,
@@ -110,6 +120,7 @@ LOWEST: dict[str, Any] = {
     "timestamp": (-(2**63), b""),
     "string": b"",
     "sequence": NO_SEQUENCE,
+    TUPLE: b"",
 }
 
 Parser = Callable[[bytes], Any]
@@ -122,6 +133,7 @@ ORDER_TYPES: dict[str, tuple[Parser, Formatter]] = {
     "timestamp": (parse_timestamp, format_timestamp),
     "string": (parse_string, bytes),
     "sequence": (int, _format_integer),
+    TUPLE: (_unhexed, _hexed),
 }
 
 
@@ -145,16 +157,16 @@ def lowest_order(order_type: str) -> Any:
     >>> lowest_order("sequence"), lowest_order("long, string")
     (-1, b'')
     """
-    return LOWEST[basic_type(order_type)]
+    return LOWEST[_kind(order_type)]
 
 
 def order_parser(order_type: str) -> Parser:
     """Return the function that reads a value of manifests and tombstones, and of a field if it is not a tuple."""
-    return _unhexed if is_tuple(order_type) else ORDER_TYPES[order_type][0]
+    return ORDER_TYPES[_kind(order_type)][0]
 
 
-def _unhexed(text: bytes) -> bytes:
-    return bytes.fromhex(text.decode("ascii"))
+def _kind(order_type: str) -> str:
+    return TUPLE if is_tuple(order_type) else order_type
 
 
 def format_order(order_type: str, value: Any) -> bytes | None:
@@ -163,10 +175,8 @@ def format_order(order_type: str, value: Any) -> bytes | None:
     >>> format_order("timestamp", parse_timestamp(b"2026-01-31 12:00:00.50+02:00"))
     b'2026-01-31T10:00:00.5Z'
     """
-    if is_tuple(order_type):  # digits of base 16, which compare as the bytes do
-        return value.hex().encode("ascii")  # type: ignore[no-any-return]
     lowest = order_type in ("decimal", "timestamp", "sequence") and value == LOWEST[order_type]
-    return None if lowest else ORDER_TYPES[order_type][1](value)
+    return None if lowest else ORDER_TYPES[_kind(order_type)][1](value)
 
 
 def order_text(order_type: str, value: Any) -> str | None:

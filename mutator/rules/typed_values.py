@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import column_type, encoded_lowest, flags, parse_column, timestamp_column, to_texts
-from mutator.rules.order_tuples import encode_columns
+from mutator.rules.order_tuples import orders_of_parts
 from mutator.rules.order_types import parts_of
-from mutator.rules.order_values import is_tuple
 from mutator.rules.timestamps import FIRST_SECOND, LAST_SECOND, TICKS
 
 _DAY = 86400
@@ -103,13 +102,10 @@ def orders_of(order_type: str, columns: Sequence[Any], null_lowest: bool) -> Ord
     >>> orders_of("long desc", [pa.array([7, 9])], null_lowest=False).column.to_pylist() < [b"\x12"]
     True
     """
-    if not is_tuple(order_type):
-        found, bad, why = order_column(order_type, columns[0], null_lowest)
-        return Orders(found, ((bad, why),))
     parts = parts_of(order_type)
     made = [order_column(part.type, column, null_lowest) for part, column in zip(parts, columns, strict=True)]
     nulls = [flags(column.is_null()) for column in columns]
-    return Orders(encode_columns(parts, [one[0] for one in made], nulls), tuple(one[1:] for one in made))
+    return Orders(orders_of_parts(order_type, [one[0] for one in made], nulls), tuple(one[1:] for one in made))
 
 
 def _orders(order_type: str, column: Any) -> tuple[Any, Flags, str]:

@@ -25,9 +25,9 @@ from mutator.rules.byte_columns import ByteColumn, Flags
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
 from mutator.rules.order_columns import parse_column
-from mutator.rules.order_tuples import encode, encode_columns
+from mutator.rules.order_tuples import encoder, orders_of_parts
 from mutator.rules.order_types import parts_of
-from mutator.rules.order_values import Parser, is_tuple, order_parser
+from mutator.rules.order_values import Parser, order_parser
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
 
@@ -77,13 +77,11 @@ class RowLayout:
 
     def orders_of(self, fields: Sequence[ByteColumn]) -> tuple[Any, Flags]:
         """Return the order values of rows, and which have none. fields: those of the order value."""
-        if not is_tuple(self.order_type):
-            return parse_column(self.order_type, fields[0])
         parts = parts_of(self.order_type)
         made = [parse_column(part.type, field) for part, field in zip(parts, fields, strict=True)]
         none = np.zeros(len(fields[0]), np.bool_)
         bad = np.logical_or.reduce([one for _, one in made])
-        return encode_columns(parts, [column for column, _ in made], [none] * len(parts)), bad
+        return orders_of_parts(self.order_type, [column for column, _ in made], [none] * len(parts)), bad
 
     @property
     def needed_width(self) -> int:
@@ -160,9 +158,10 @@ def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
         except ValueError as reason:
             raise Unreadable(f"field {field} (order value) {reason}: {quoted(items[field])}") from None
 
-    if not is_tuple(order_type):
+    encode, parts = encoder(order_type), tuple(zip(fields, parsers, strict=True))
+    if encode is None:
         return partial(value, field=fields[0], parse=parsers[0])
-    return lambda items: encode(order_type, [value(items, *one) for one in zip(fields, parsers, strict=True)])
+    return lambda items: encode([value(items, *one) for one in parts])
 
 
 def _partition_check(layout: RowLayout) -> Callable[[Sequence[bytes]], None] | None:
