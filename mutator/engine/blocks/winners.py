@@ -1,6 +1,6 @@
 """Winners meet the records and tombstones of their keys, a block at a time, as the register of the run decides."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import BlockBag, last_of_keys
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_columns, key_names
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_names
 from mutator.engine.blocks.spool import BATCH
-from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, own_orders, tombstone_table
+from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, tombstone_table
+from mutator.engine.blocks.winner_keys import WinnerKeys
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
-from mutator.formats.blocks.block_type import Hashes, unequal
+from mutator.formats.blocks.block_type import unequal
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
@@ -25,14 +25,13 @@ from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision
 
-_FEW = 256  # winners whose first ID values a block may be asked for
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
 # DROPPED: it is gone, and has no tombstone.
 KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(7)
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED, "drop": DROPPED}
 
 
-class Winners:
+class Winners(WinnerKeys):
     """One mutation a key, sorted by hash, and the decisions so far."""
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range | None = None) -> None:
@@ -44,8 +43,8 @@ class Winners:
             found, first, last = last_of_keys(found)
             self._ends = first, last
         self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
-        self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
-        self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
+        super().__init__(plan, found)
+        self.tally, self.parts = tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self._rejected: list[Ints] = []
@@ -53,70 +52,6 @@ class Winners:
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
         self._buried: list[Ints] = []
-        few = len(found) <= _FEW
-        self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
-        # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
-        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
-        self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
-        self._seen[self._slots(found.hashes)] = True
-        self.others: OtherSpellings | None = None
-
-    def look_for_other_spellings(self) -> None:
-        """Look, among the rows to be matched, for the keys of a sample of the winners in other spellings."""
-        if len(self.found) <= FEWEST:
-            return
-        self.others = OtherSpellings(self.plan, self.found)
-        if self.firsts:
-            self.firsts |= {key[0] for key in self.others.keys}
-        self._seen[self._slots(self.others.hashes)] = True
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def match_table(self, table: Any) -> tuple[Ints, Ints]:
-        """Match the tombstones of a pa.Table that has key columns and "hash"."""
-        columns, hashes = key_columns(table), table.column("hash").to_numpy()
-        if self.plan.register.by_order:
-            columns.append(own_orders(self.plan, table))
-        rows = np.flatnonzero(self._seen[self._slots(hashes)])
-        return self._match(rows, hashes, lambda rows: [column.take(pa.array(rows)) for column in columns])
-
-    def match(self, hashes: Hashes, keys: Callable[[Ints], Any], orders: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
-        """Return the numbers of the records that have a winner, ascending, and the number of each one's winner.
-
-        hashes: of the keys, one per row. keys, orders: return the key columns and order values of the rows with some
-        numbers.
-        """
-        rows = np.flatnonzero(self._seen[self._slots(hashes)])
-        if self.others and len(rows):
-            self.others.look(hashes, rows, keys)
-        if self.plan.register.by_order:
-            return self._match(rows, hashes, lambda rows: [*keys(rows), orders(rows)])
-        return self._match(rows, hashes, keys)
-
-    def _match(self, rows: Ints, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
-        known = self.found.hashes
-        if not len(rows) or not len(known):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        positions = np.searchsorted(known, hashes[rows])
-        positions[positions == len(known)] = 0
-        hit = known[positions] == hashes[rows]
-        rows, positions = rows[hit], positions[hit]
-        found_rows, found_positions = [], []
-        while len(rows):  # once, but where two keys of the feed have one hash
-            equal = self._equal(keys(rows), positions)
-            found_rows.append(rows[equal])
-            found_positions.append(positions[equal])
-            rows, positions = rows[~equal], positions[~equal] + 1
-            same = positions < len(known)
-            rows, positions = rows[same], positions[same]
-            same = known[positions] == hashes[rows]
-            rows, positions = rows[same], positions[same]
-        if not found_rows:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        rows, positions = np.concatenate(found_rows), np.concatenate(found_positions)
-        order = np.argsort(rows, kind="stable")
-        return rows[order], positions[order]
 
     def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any, sides: Any, replaced: Flags | None) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
@@ -178,7 +113,8 @@ class Winners:
         for numbers, new_orders, new_rows, new_sides in self._left:
             at = np.full(len(self.found), -1)
             at[numbers] = np.arange(len(numbers))
-            which = pa.array(at[positions[places := np.flatnonzero(at[positions] >= 0)]])
+            places = np.flatnonzero(at[positions] >= 0)
+            which = pa.array(at[positions[places]])
             orders = orders if new_orders is None else exchanged(orders, [(places, new_orders.take(which))])
             rows = rows if new_rows is None else exchanged(rows, [(places, new_rows.take(which))])
             kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
@@ -388,13 +324,3 @@ class Winners:
         found = self.late.copy()
         found[np.concatenate([*self._rejected, np.zeros(0, np.int64)])] = True
         return found
-
-    def _slots(self, hashes: Hashes) -> Any:
-        return (hashes >> self._shift).view(np.int64)
-
-    def _equal(self, keys: Any, positions: Ints) -> Flags:
-        index = pa.array(positions)
-        equal = np.ones(len(positions), np.bool_)
-        for column, known in zip(keys, self._identity, strict=True):
-            equal &= flags(pc.equal(column, known.take(index)))
-        return equal

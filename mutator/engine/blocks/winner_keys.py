@@ -1,0 +1,101 @@
+"""The keys of winners: which rows of a master, or tombstones, have one of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
+from mutator.engine.blocks.mutations import Mutations, key_columns
+from mutator.engine.blocks.tombstone_columns import own_orders
+from mutator.formats.blocks.block_type import Hashes
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags
+
+_FEW = 256  # winners whose first ID values a block may be asked for
+
+
+class WinnerKeys:
+    """The keys of some winners, one of each, sorted by hash."""
+
+    def __init__(self, plan: Plan, found: Mutations) -> None:
+        """Make the table of hashes. found: the winners."""
+        self.plan, self.found = plan, found
+        self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
+        few = len(found) <= _FEW
+        self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
+        # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
+        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
+        self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
+        self._seen[self._slots(found.hashes)] = True
+        self.others: OtherSpellings | None = None
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def look_for_other_spellings(self) -> None:
+        """Look, among the rows to be matched, for the keys of a sample of the winners in other spellings."""
+        if len(self.found) <= FEWEST:
+            return
+        self.others = OtherSpellings(self.plan, self.found)
+        if self.firsts:
+            self.firsts |= {key[0] for key in self.others.keys}
+        self._seen[self._slots(self.others.hashes)] = True
+
+    def match_table(self, table: Any) -> tuple[Ints, Ints]:
+        """Match the tombstones of a pa.Table that has key columns and "hash"."""
+        columns, hashes = key_columns(table), table.column("hash").to_numpy()
+        if self.plan.register.by_order:
+            columns.append(own_orders(self.plan, table))
+        rows = np.flatnonzero(self._seen[self._slots(hashes)])
+        return self._match(rows, hashes, lambda rows: [column.take(pa.array(rows)) for column in columns])
+
+    def match(self, hashes: Hashes, keys: Callable[[Ints], Any], orders: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
+        """Return the numbers of the records that have a winner, ascending, and the number of each one's winner.
+
+        hashes: of the keys, one per row. keys, orders: return the key columns and order values of the rows with some
+        numbers.
+        """
+        rows = np.flatnonzero(self._seen[self._slots(hashes)])
+        if self.others and len(rows):
+            self.others.look(hashes, rows, keys)
+        if self.plan.register.by_order:
+            return self._match(rows, hashes, lambda rows: [*keys(rows), orders(rows)])
+        return self._match(rows, hashes, keys)
+
+    def _match(self, rows: Ints, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
+        known = self.found.hashes
+        if not len(rows) or not len(known):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        positions = np.searchsorted(known, hashes[rows])
+        positions[positions == len(known)] = 0
+        hit = known[positions] == hashes[rows]
+        rows, positions = rows[hit], positions[hit]
+        found_rows, found_positions = [], []
+        while len(rows):  # once, but where two keys of the feed have one hash
+            equal = self._equal(keys(rows), positions)
+            found_rows.append(rows[equal])
+            found_positions.append(positions[equal])
+            rows, positions = rows[~equal], positions[~equal] + 1
+            same = positions < len(known)
+            rows, positions = rows[same], positions[same]
+            same = known[positions] == hashes[rows]
+            rows, positions = rows[same], positions[same]
+        if not found_rows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows, positions = np.concatenate(found_rows), np.concatenate(found_positions)
+        order = np.argsort(rows, kind="stable")
+        return rows[order], positions[order]
+
+    def _slots(self, hashes: Hashes) -> Any:
+        return (hashes >> self._shift).view(np.int64)
+
+    def _equal(self, keys: Any, positions: Ints) -> Flags:
+        index = pa.array(positions)
+        equal = np.ones(len(positions), np.bool_)
+        for column, known in zip(keys, self._identity, strict=True):
+            equal &= flags(pc.equal(column, known.take(index)))
+        return equal
