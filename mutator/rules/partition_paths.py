@@ -15,6 +15,7 @@ from itertools import takewhile
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"  # NULL, and the empty string, which Hive cannot tell from it
 # FileUtils.escapePathName of Hive, NUL, and bytes that are not characters.
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\udc80-\udcff]""")
+_OF_KAFKA = re.compile(r"\+(\d+)\+\d+(?:\.|$)")  # partition and offset, in the name of a file
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -50,8 +51,17 @@ def directory_above(path: str) -> str:
 
     >>> directory_above("/env=prod/data/shop=1/day=2/a.parquet")
     'shop=1/day=2'
+
+    Nor that of a partition in Kafka, which sinks of Kafka Connect name in the file, too.
+
+    >>> directory_above("/shop=1/partition=0/orders+0+0000000123.json"), directory_above("/partition=0/orders_0.json")
+    ('shop=1', 'partition=0')
     """
-    return "/".join([*takewhile(lambda part: part.find("=") > 0, reversed(path.split("/")[:-1]))][::-1])
+    *above, name = path.split("/")
+    kafka = _OF_KAFKA.search(name)
+    if kafka is not None and above[-1:] == [f"partition={kafka[1]}"]:
+        above.pop()
+    return "/".join([*takewhile(lambda part: part.find("=") > 0, reversed(above))][::-1])
 
 
 def values_above(path: str) -> tuple[tuple[str, str | None], ...]:

@@ -33,6 +33,15 @@ def test_all_partitions_of_a_feed(job):
     ]
 
 
+def test_directories_of_dates(job):
+    put(job, "ups_1.txt", b"a,2,200\n")
+    put(job, "2026/01/31/ups_2.txt", b"b,2,200\n")
+    put(job, "2026-02-01/20/ups_3.txt", b"d,2,200\n")
+    job.run()
+
+    assert rows(job.output) == [b"a,2,200", b"b,2,200", b"c,1,100", b"d,2,200"]
+
+
 def test_partitions_that_a_pattern_names(job):
     put(job, "year=2025/month=01/ups_1.txt", b"a,2,200\n")
     put(job, "year=2026/month=01/ups_1.txt", b"b,2,200\n")
@@ -41,10 +50,11 @@ def test_partitions_that_a_pattern_names(job):
     assert rows(job.output) == [b"a,1,100", b"b,2,200", b"c,1,100", b"d,1,100"]
 
 
-def test_another_directory_in_a_partition(job):
-    put(job, "year=2026/old/ups_1.txt", b"a,2,200\n")
+@pytest.mark.parametrize("path", ["year=2026/old", "2026/x1", "2026/1st"])
+def test_another_directory_in_a_partition(job, path):
+    put(job, f"{path}/ups_1.txt", b"a,2,200\n")
 
-    job.refused(ConfigError, job.feed / "year=2026/old", "is a directory", "name it as a --feed of its own")
+    job.refused(ConfigError, job.feed / path, "is a directory", "name it as a --feed of its own")
 
 
 def test_a_partitioned_master_and_feed(job):

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from operator import attrgetter, methodcaller
 
@@ -18,6 +19,7 @@ from mutator.rules import file_names, sequence_gaps
 from mutator.storage import Entry, Storage, storage_for
 
 _LINK = "symbolic link"
+_DATE = re.compile(r"\d{2,14}(?:[-_]\d{2,6})*")
 _COPY = "copy the data into a plain file"
 
 
@@ -91,7 +93,7 @@ def _find(path: str) -> Sequence[Entry]:
         found = [_find(match.path) if match.type == "directory" else [match] for match in matches]
         return [part for parts in found for part in parts]
     if entry.type == "directory":
-        entries = entries_below(storage, path)
+        entries = entries_below(storage, path, dates=True)
         check_no_base(storage, path, entries)
         check_no_table(path)
         return entries
@@ -102,12 +104,16 @@ def _find(path: str) -> Sequence[Entry]:
     return [entry]
 
 
-def entries_below(storage: Storage, directory: str) -> list[Entry]:
-    """Return the entries of a directory, and those below its partition directories, such as ``store_id=12``."""
+def entries_below(storage: Storage, directory: str, *, dates: bool = False) -> list[Entry]:
+    """Return the entries of a directory, and those below its partition directories, such as ``store_id=12``.
+
+    dates: and those below directories of digits, such as ``2026/01/31``, in which programs put files by their time.
+    """
     found: list[Entry] = []
     for entry in storage.entries(directory):
-        is_partition = entry.type == "directory" and "=" in entry.name and not file_names.is_hidden(entry.name)
-        found += entries_below(storage, entry.path) if is_partition else [entry]
+        is_part = "=" in entry.name or (dates and _DATE.fullmatch(entry.name) is not None)
+        is_read = entry.type == "directory" and is_part and not file_names.is_hidden(entry.name)
+        found += entries_below(storage, entry.path, dates=dates) if is_read else [entry]
     return found
 
 

@@ -6,6 +6,7 @@ from mutator.plan.proposal.choices import Choice
 from mutator.plan.proposal.file_forms import NAMES, OUTPUT_FORMAT
 from mutator.plan.proposal.tables import Inputs, SampleTable
 from mutator.rules.facts import present
+from mutator.rules.file_sequences import preset_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.timestamps import date_of, parse_timestamp
 
@@ -18,6 +19,8 @@ def partition_choice(inputs: Inputs) -> Choice | None:
     inside = [table for table in (inputs.master if inputs.has_master else inputs.feed) if table.directory]
     own = {field for table in inside for field in table.fields}
     names = [name for name, _ in values_of(inside[0].directory)] if inside else []
+    if side == "feed" and preset_of([table.file for table in inside]) == "connect-offset":
+        return None  # sinks of Kafka Connect have directories of the time at which they wrote
     if not names or (side == "feed" and own >= {*names}):
         return None
     fed = {field for table in inputs.feed for field in table.fields}
