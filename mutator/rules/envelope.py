@@ -130,6 +130,9 @@ class FirstOfFile(Protocol):
     def sequence(self) -> int | None:
         """The sequence in the name of the file; None without one."""
 
+    def beside(self, name: str) -> bytes:
+        """Return another file of the directory; nothing if it cannot be read."""
+
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         """Return some fields as a pa.RecordBatch, None if they cannot be read. schema: pa.Schema to read with."""
 
@@ -188,6 +191,10 @@ class Envelope(ABC):
     def tables(self, schema: Any, first: FirstOfFile) -> Sequence[str]:
         """Return the names of the tables that the first rows of a file are of, one for each row that says it."""
         return ()
+
+    def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
+        """Return the fields of the ID that a file names, and where it names them; none if it does not."""
+        return (), ""
 
     def record_schema(self, schema: Any) -> Any:
         """Return the pa.Schema of the rows of records in a file of a pa.Schema. Raises ValueError if it has none."""

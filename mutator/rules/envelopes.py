@@ -8,11 +8,13 @@ used, so one that is chosen by default comes before the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mutator.rules.dialects.flat_dialects import FLAT_DIALECTS, FlatDialect
+from mutator.rules.file_sequences import parse_pattern
 from mutator.rules.op_codes import PRESENT
 
 if TYPE_CHECKING:
@@ -36,6 +38,12 @@ class EnvelopeKind(NamedTuple):
     recognizes: Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool] | None = None
     around: tuple[str, ...] = ()  # the fields of messages around a row, which are none of the record
     inserts: tuple[str, ...] = ()  # codes of rows that insert records; those of a snapshot first
+    stamps: str = ""  # pattern of the texts in a field that users can add, which order rows exactly
+    key_file: str = ""  # beside the files: JSON with the fields of the ID
+    loads: str = ""  # pattern of the names of files whose rows do not say what they do, and are upserts
+    null: str = ""  # the text of NULL in delimited files, unless the program that writes them has another one
+    head: tuple[str, ...] = ()  # the first fields of files without a header
+    headless: str = ""  # pattern of the names of these files, which may be recognized by the values of fields alone
 
 
 def _of(module: str, name: str, **own: Any) -> Callable[..., Envelope]:
@@ -49,10 +57,45 @@ def _of(module: str, name: str, **own: Any) -> Callable[..., Envelope]:
 
 
 def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
-    made = _of("dialects.flat_rows", "FlatRows", dialect=name)
-    usual = {} if own.pattern is None else {"sequence.pattern": own.pattern}
-    why = f"{own.field} says what a row does"
-    return EnvelopeKind(made, DIALECT, own.settings, why, usual=usual, note=own.note, by_sequence=own.by_sequence)
+    return EnvelopeKind(
+        _of("dialects.flat_rows", "FlatRows", dialect=name),
+        DIALECT,
+        own.settings,
+        f"{own.field} says what a row does",
+        usual={} if own.pattern is None else {_SEQUENCES: own.pattern},
+        note=own.note,
+        by_sequence=own.by_sequence,
+        recognizes=own.recognizes,
+        inserts=own.inserts,
+        null=own.null,
+        stamps=own.stamps,
+        key_file=own.key_file,
+        loads=own.loads,
+        head=own.head,
+        headless=own.headless,
+    )
+
+
+def _messages(
+    kind: str, codes: Collection[str], members: Collection[str], images: Sequence[str]
+) -> Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool]:
+    """Return what recognizes messages with some members, one of images, and one that has nothing but codes.
+
+    kind: the member with codes. images: the members with images, or the beginnings of the paths of members in them.
+    """
+    known = frozenset(code.encode() for code in codes)
+
+    def recognizes(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+        if not {kind, *members} <= {*names} or not any(name.startswith(image) for name in names for image in images):
+            return False
+        found = {value for value in values(kind) if value is not None}
+        return bool(found) and found <= known
+
+    return recognizes
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
 
 def _is_debezium_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
@@ -75,6 +118,7 @@ def _is_debezium_flat(names: Sequence[str], values: Callable[[str], Sequence[byt
 _FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
 NO_ROWS = "messages that are no rows"  # a note, before their kinds
 _DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
+_SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
 OF_MESSAGES = (DIALECT, "feed.table", "feed.time.unit", "feed.decimals")
 _OF_DEBEZIUM = {
@@ -104,6 +148,21 @@ _OF_OGG = _OF_DEBEZIUM | {
     "upsert.op.code": "insert,update",
     "ignore.op.code": "other table,tombstone",
 }
+_TYPES_OF_MAXWELL = _words(
+    "insert update delete bootstrap-insert bootstrap-start bootstrap-complete table-create table-alter table-drop "
+    "database-create database-alter database-drop"
+)
+_TYPES_OF_CANAL = _words(
+    "INSERT INIT UPDATE DELETE TRUNCATE CREATE ALTER ERASE RENAME CINDEX DINDEX QUERY GTID XACOMMIT "
+    "XAROLLBACK MHEARTBEAT"
+)
+# The members of messages; those that each has come first
+_AROUND_MAXWELL = _words(
+    "type database table ts data old xid xoffset commit position gtid server_id thread_id schema_id primary_key "
+    "primary_key_columns comment"
+)
+_AROUND_CANAL = _words("type database table es isDdl ts data old id pkNames sql sqlType mysqlType gtid")
+_AROUND_OGG = _words("op_type table op_ts current_ts pos primary_keys priamry_keys tokens before after")
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_of("envelope", "OpCodeField"), _DELETES),
@@ -138,6 +197,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the type of a message says what it does",
         {"table": "table"},
         ("json",),
+        recognizes=_messages("type", _TYPES_OF_MAXWELL, _AROUND_MAXWELL[:4], ("data.",)),
+        around=_AROUND_MAXWELL,
+        inserts=("bootstrap-insert", "insert"),
     ),
     "canal-json": EnvelopeKind(
         _of("dialects.canal", "CanalJson"),
@@ -146,6 +208,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the type of a message says what it does",
         {"table": "table"},
         ("json",),
+        recognizes=_messages("type", _TYPES_OF_CANAL, _AROUND_CANAL[:5], ("data",)),
+        around=_AROUND_CANAL,
+        inserts=("init", "insert"),
     ),
     "ogg-json": EnvelopeKind(
         _of("dialects.ogg", "OggJson"),
@@ -154,6 +219,9 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the op_type of a message says what it does",
         {"table": "table"},
         ("json",),
+        recognizes=_messages("op_type", "IUDT", ("table",), ("before.", "after.")),
+        around=_AROUND_OGG,
+        inserts=("insert",),
     ),
     **{name: _flat(name, own) for name, own in FLAT_DIALECTS.items()},
 }
@@ -180,13 +248,37 @@ def chosen_by(setting: str) -> tuple[str, ...]:
     return tuple(name for name, one in ENVELOPES.items() if one.setting == setting)
 
 
-def recognized(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> str | None:
+def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str | None:
+    """Return the dialect of files whose rows do not say what they do, as those of a first load; None if they are plain.
+
+    files: their names. beside: returns another file of their directory, nothing if there is none.
+
+    >>> of_first_load(["LOAD00000001.csv", "LOAD0000000A.csv"], lambda name: b""), of_first_load(["a.csv"], bytes)
+    ('aws-dms', None)
+    """
+    for name, one in ENVELOPES.items():
+        if (
+            one.loads
+            and all(re.search(one.loads, file) for file in files)
+            and (not one.key_file or beside(one.key_file))
+        ):
+            return name
+    return None
+
+
+def recognized(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]], file: str = "") -> str | None:
     """Return the dialect of a file; None if its rows are plain records.
 
-    names: of its fields, with the paths of those within them. values: returns the first values of one.
+    names: of its fields, with the paths of those within them; ordinals where it has no names. values: returns the first
+    values of one. file: its name, which has to say the sequence where that is the order of the dialect.
 
     >>> recognized(["id", "__op"], lambda name: [b"c", b"d"]), recognized(["id", "op"], lambda name: [b"c", b"d"])
     ('debezium-flat', None)
     """
-    found = (name for name, one in ENVELOPES.items() if one.recognizes is not None and one.recognizes(names, values))
-    return next(found, None)
+    for name, one in ENVELOPES.items():
+        pattern = one.usual.get(_SEQUENCES)
+        is_named = pattern is None or parse_pattern(pattern).sequence(file) is not None
+        is_named &= [*names[:1]] != ["0"] or bool(one.head and re.search(one.headless, file))
+        if one.recognizes is not None and is_named and one.recognizes(names, values):
+            return name
+    return None

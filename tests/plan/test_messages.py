@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
+from collections.abc import Callable
+from csv import DictReader
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,8 @@ import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError
 from mutator.plan.proposal.propose import propose
-from mutator.rules.envelopes import recognized
+from mutator.rules.envelopes import ENVELOPES, chosen_by, recognized
+from tests.formats import test_dialects, test_flat_dialects
 from tests.formats.test_debezium_flat import ROWS, put
 from tests.formats.test_debezium_json import CONNECT, FEEDS, TABLES, lines, schema_of, wrapped
 from tests.support.named_runs import Work
@@ -156,3 +161,195 @@ def test_only_messages_are_recognized() -> None:
     assert recognized(["op", "before", "source", "source.connector"], values) == "debezium-json"
     assert recognized(["id", "op", "source", "source.connector"], values) is None
     assert recognized(["id", "op"], values) is None
+
+
+def of_messages(name: str) -> Callable[[Path], None]:
+    def written(feed: Path) -> None:
+        for file, changes in test_dialects.FILES.items():
+            (feed / file).write_bytes(lines(*map(test_dialects.DIALECTS[name].message, changes)))
+
+    return written
+
+
+def of_flat(case: test_flat_dialects.Case) -> Callable[[Path], None]:
+    def written(feed: Path) -> None:
+        rows = case.rows(test_flat_dialects.STORY)
+        for number, part in enumerate((rows[:4], rows[4:])):
+            pq.write_table(pa.Table.from_pylist(part), feed / f"{case.name.format(number)}.parquet")
+
+    return written
+
+
+STORIES: dict[str, tuple[Callable[[Path], None], list[dict[str, Any]]]] = {
+    **{name: (of_messages(name), [*map(dict, test_dialects.END)]) for name in test_dialects.DIALECTS},
+    **{one.dialect: (of_flat(one), test_flat_dialects.RESULT) for one in test_flat_dialects.CASES},
+}
+
+
+def two_commands(feed: Path, *more: str) -> list[dict[str, Any]]:
+    """Return the records after ``init`` and ``run``."""
+    assert main(["init", *more, "--feed", str(feed), "--force"]) == 0
+    assert main(["run", "-D", "max.delete.fraction=1", "--quiet"]) == 0
+    found = [pq.ParquetFile(path).read().to_pylist() for path in Path("merged").glob("part-*.parquet")]
+    rows = [list(DictReader(StringIO(path.read_text()))) for path in Path("merged").glob("part-*.csv")]
+    return sorted((row for part in (*found, *rows) for row in part), key=lambda row: str(row.get("id")))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_two_commands_merge_each_dialect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "feed").mkdir()
+    write, wanted = STORIES[name]
+    write(tmp_path / "feed")
+    assert two_commands(tmp_path / "feed") == sorted(wanted, key=lambda row: str(row["id"]))
+
+
+def test_each_dialect_is_recognized() -> None:
+    assert [name for name in chosen_by("feed.dialect") if ENVELOPES[name].recognizes is None] == []
+
+
+DMS, LOAD = "20260131-101500123.csv", "LOAD00000001.csv"
+
+
+@pytest.mark.parametrize(
+    ("file", "columns"),
+    [
+        ("a.csv", {"Op": ["I", "U", "D"], "id": [1, 2, 3]}),  # a field of op codes, in files of another name
+        ("a.csv", {"0": ["I", "U", "D"], "1": [1, 2, 3]}),
+        (DMS, {"Op": ["I", "X"], "id": [1, 2]}),
+        (DMS, {"0": ["I", ""], "1": [1, 2]}),
+        (DMS, {"op": ["I", "D"], "id": [1, 2]}),
+        (LOAD, {"id": [1], "Operation": ["I"]}),
+        (
+            "f_1.csv",
+            {"0": ["U", "D"], "1": ["k", "l"], "2": ["EU", "US"], "3": [433305438660591626, 433305438660591627]},
+        ),
+        ("a", {"type": ["insert"], "id": [1], "database": ["d"], "table": ["t"], "ts": [1]}),  # an audit log
+        ("a", {"type": ["insert", "other"], "database": ["d"], "table": ["t"], "ts": [1], "data.id": [1]}),
+        ("a", {"type": ["INSERT"], "database": ["d"], "table": ["t"], "es": [1], "data": ["[]"]}),
+        ("a", {"op_type": ["I"], "table": ["t"], "before": ["a"], "after": ["b"]}),
+        ("a", {"op_type": ["insert"], "table": ["t"], "after.id": [1]}),
+        ("a", {"_change_type": ["insert"], "id": [1]}),
+        ("a", {"_change_type": ["price"], "_commit_version": [1]}),
+        ("a", {"_change_type": ["insert"], "_change_ordinal": [1]}),  # the codes of another dialect
+        ("a", {"__$operation": [7], "__$start_lsn": [1]}),
+        ("a", {"__rowMarker__": [1], "id": [1]}),
+        ("00000000000000000001.parquet", {"__rowMarker__": [9], "id": [1]}),
+    ],
+)
+def test_plain_rows_are_no_dialect(file: str, columns: dict[str, list[Any]]) -> None:
+    values = {name: [str(value).encode() for value in found] for name, found in columns.items()}
+    assert recognized([*values], values.__getitem__, file) is None
+
+
+LOADED = "1,lamp,2\n2,desk,1\n3,chair,NULL\n"
+CHANGED = "U,1,lamp,5\nD,2,desk,1\nI,4,sofa,1\n"
+NAMED = [
+    {"id": "1", "n": "lamp", "qty": "5"},
+    {"id": "3", "n": "chair", "qty": None},
+    {"id": "4", "n": "sofa", "qty": "1"},
+]
+
+
+@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("master", ["", "csv", "parquet"])
+def test_files_of_aws_dms(header: bool, master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The full load lacks Op, and files of changes are in directories of their dates."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "feed/2026/01/31").mkdir(parents=True)
+    names = "id,n,qty\n" * header
+    (tmp_path / "feed/LOAD0000000A.csv").write_text(names + LOADED)
+    (tmp_path / "feed/2026/01/31" / DMS).write_text(f"Op,{names}" * header + CHANGED)
+    (tmp_path / "master").mkdir()
+    if master == "csv":
+        (tmp_path / "master/m.csv").write_text("id,n,qty\n1,lamp,5\n")
+    elif master:
+        pq.write_table(pa.table({name: [one] for name, one in NAMED[0].items()}), "master/m.parquet")
+    found = two_commands(tmp_path / "feed", *(["--master", "master"] if master else []))
+    settings = tomllib.loads(Path("mutator.toml").read_text())
+    assert (settings["feed.dialect"], settings["csv.null"]) == ("aws-dms", "NULL")
+    titles = ["id", "n", "qty"] if header or master else ["field_1", "field_2", "field_3"]
+    assert settings.get("field.names") == (None if header else ["Op", *titles])
+    wanted = [dict(zip(titles, row.values(), strict=True)) for row in NAMED]
+    if master != "parquet":
+        wanted = [{name: "NULL" if value is None else value for name, value in row.items()} for row in wanted]
+    assert sorted(found, key=lambda row: row[titles[0]]) == wanted
+
+
+def test_a_master_of_hive_has_the_names(tmp_path: Path) -> None:
+    """Files of changes without a header have the field in the names of its directories last."""
+    (tmp_path / "m/region=EU").mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["1"], "n": ["a"]}), tmp_path / "m/region=EU/m.parquet")
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / DMS).write_text("U,1,b,US\nI,2,c,EU\n")
+    found = settings_of(tmp_path / "f", tmp_path / "m")
+    assert (found["field.names"], found["partitioned.by"]) == (["Op", "id", "n", "region"], "region")
+
+
+def test_a_full_load_of_aws_dms_alone(tmp_path: Path) -> None:
+    (tmp_path / "LOAD00000001.csv").write_text(LOADED)
+    found = settings_of(tmp_path)
+    assert (found["feed.dialect"], found["field.names"]) == ("aws-dms", ["Op", "field_1", "field_2", "field_3"])
+
+
+@pytest.mark.parametrize("of_load", ["", "0"])
+def test_sequences_of_aws_dms_are_the_order(of_load: str, tmp_path: Path) -> None:
+    stamps = [f"2026013110150000{number:019}" for number in (1, 2, 3)]
+    rows = [f"{row},{stamp}" for row, stamp in zip(CHANGED.splitlines(), stamps, strict=True)]
+    (tmp_path / DMS).write_text("\n".join(["Op,id,n,qty,place", *rows, ""]))
+    (tmp_path / LOAD).write_text("id,n,qty,place\n" + LOADED.replace("\n", f",{of_load}\n"))
+    found = settings_of(tmp_path)
+    assert (found[ORDER], found["temporal.ordering.field.type"]) == ("place", "string")
+    assert (found["order.keep"], found["null.order"], found[KEY]) == (False, "lowest", "id")
+
+
+@pytest.mark.parametrize("with_changes", [True, False])
+def test_the_key_of_a_landing_zone(with_changes: bool, tmp_path: Path) -> None:
+    first = [{"id": number % 2, "line": number // 2, "n": str(number)} for number in range(6)]
+    pq.write_table(pa.Table.from_pylist(first), tmp_path / "00000000000000000001.parquet")
+    if with_changes:
+        changed = pa.Table.from_pylist([{**first[0], "__rowMarker__": 1}])
+        pq.write_table(changed, tmp_path / "00000000000000000002.parquet")
+    (tmp_path / "_metadata.json").write_text('{"keyColumns": ["id", "line"]}')
+    found = settings_of(tmp_path)
+    assert (found["feed.dialect"], found[KEY], ORDER in found) == ("open-mirroring", ["id", "line"], False)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"), [("canal", "pkNames"), ("maxwell", "primary_key_columns"), ("ogg", "primary_keys")]
+)
+def test_messages_name_the_key_and_the_table(name: str, member: str, tmp_path: Path) -> None:
+    """In messages of two tables with other keys."""
+    message = test_dialects.DIALECTS[name].message
+    own = [message(one) | {member: ["n", "id"]} for one in test_dialects.STORY]
+    others = [message(one, "d.other") | {member: ["qty"]} for one in test_dialects.STORY[:3]]
+    (tmp_path / "f_1.json").write_bytes(lines(*others, *own))
+    found = settings_of(tmp_path)
+    assert (found["feed.table"], found[KEY]) == ("d.t", ["n", "id"])
+
+
+def test_ties_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "f_1.json").write_bytes(lines(*map(test_dialects.canal, test_dialects.STORY)))
+    order = next(one for one in propose(None, [str(tmp_path)], {}).proposal.choices if one.key == ORDER)
+    assert order.why.endswith(
+        "1 ID of the first rows has different rows with one value: of these, the last in the files wins"
+    )
+
+
+@pytest.mark.parametrize("directory", ["partition=1", "year=2026/month=11/day=30/hour=15"])
+def test_directories_of_kafka_connect_are_no_fields(directory: str, tmp_path: Path) -> None:
+    """Not even where records have a field of that name."""
+    (tmp_path / directory).mkdir(parents=True)
+    rows = [{"id": number, "partition": "b", "updated_at": f"2026-01-0{number}T10:00:00Z"} for number in range(1, 9)]
+    (tmp_path / directory / "orders+1+0000000000.json").write_bytes(lines(*rows))
+    found = settings_of(tmp_path)
+    assert (found[KEY], found[ORDER], "partitioned.by" in found) == ("id", "updated_at", False)
+    given = {
+        "key": "id",
+        "order_by": "updated_at",
+        "order_type": "timestamp",
+        "allow_empty_master": True,
+        "output_format": "parquet",
+    }
+    merged = mutator.merge(master=str(tmp_path / "none"), feed=str(tmp_path), **given)
+    assert merged.counts["output rows"] == len(rows)

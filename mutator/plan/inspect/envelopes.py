@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -11,7 +13,7 @@ import pyarrow as pa
 
 from mutator.config.settings import OpSpec, OrderSpec, RowSpec
 from mutator.dataset.state import State
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.content import Wrapped
 from mutator.formats.files.file_format import Dialect, FileSchema
@@ -21,10 +23,11 @@ from mutator.plan.inspect.first_rows import Column, first_batch
 from mutator.plan.inspect.source import Source
 from mutator.rules.dialects.flat_dialects import SEQUENCE
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
-from mutator.rules.envelopes import ENVELOPES, recognized
+from mutator.rules.envelopes import ENVELOPES, of_first_load, recognized
 from mutator.rules.order_types import Part, recorded_fields, tuple_type
 from mutator.rules.snapshot_times import OneTime, TimeField
 from mutator.rules.typed_values import canonical
+from mutator.storage import blocks, storage_for
 
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
 _ONE_ORDER = f"name fields in {setting('temporal.ordering.field.ordinal')} that all have, or set "
@@ -62,6 +65,12 @@ class _First:
     @property
     def sequence(self) -> int | None:
         return self._source.sequence
+
+    def beside(self, name: str) -> bytes:
+        path = posixpath.join(posixpath.dirname(self._source.path), name)
+        with suppress(MutatorError), storage_for(path).open(path) as stream:
+            return b"".join(blocks(stream))
+        return b""
 
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         return first_batch(replace(self._source, file_schema=FileSchema(schema)), names, _ROWS)
@@ -118,13 +127,21 @@ def tables_in(ops: OpSpec, source: Source) -> Sequence[str]:
         return ()
 
 
+def key_in(source: Source) -> tuple[Sequence[str], str]:
+    """Return the fields of the ID that a file of messages names, and where it names them."""
+    wrapped = source.wrapped
+    return (
+        ((), "") if wrapped is None else wrapped.envelope.key_in(wrapped.schema, _First(replace(source, wrapped=None)))
+    )
+
+
 def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> str | None:
     """Return the dialect that the rows of a file are messages of; None if they are plain records.
 
     columns: the first rows of the file, by field, where they are known.
     """
     if source.file_schema is None:
-        return recognized([*(columns or ())], (columns or {}).__getitem__)
+        return recognized([*(columns or ())], (columns or {}).__getitem__, source.name)
     stored = _stored(source)
 
     def values(name: str) -> Column:
@@ -133,15 +150,20 @@ def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> s
         batch = _First(source).batch(stored, [name])
         return [] if batch is None else canonical(batch.column(name)).to_pylist()
 
-    return recognized([*_paths(stored)], values)
+    return recognized([*paths_of(stored)], values, source.name)
 
 
-def _paths(fields: Any, above: str = "") -> Iterator[str]:
+def first_load_of(feed: Sequence[Source]) -> str | None:
+    """Return the dialect of files whose rows do not say what they do, as a first load; None if they are plain."""
+    return of_first_load([one.name for one in feed], _First(feed[0]).beside) if feed else None
+
+
+def paths_of(fields: Any, above: str = "") -> Iterator[str]:
     """Yield the paths of fields, and of those within them."""
     for one in fields:
         yield above + one.name
         if pa.types.is_struct(one.type):
-            yield from _paths(one.type, f"{above}{one.name}.")
+            yield from paths_of(one.type, f"{above}{one.name}.")
 
 
 def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:

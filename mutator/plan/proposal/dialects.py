@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mutator.formats.files.quotes import plain
 from mutator.plan.mistakes.delimiters import has_doubled_backslashes
 from mutator.rules.delimiter.field_delimiter import USUAL
-from mutator.rules.facts import Facts
+from mutator.rules.facts import Facts, plain_text
 from mutator.rules.header_lines import Row, header_of, unusable_name
 
 _FIRST = 200  # lines of a file
@@ -128,6 +128,19 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
     return ProposedDialect(
         delimiter or None, quoted, stray, headers, tuple(count for count, _ in found), widths, second, blanks, escape
     )
+
+
+def first_columns(head: Head, dialect: ProposedDialect, names: Sequence[bytes] | None) -> dict[str, list[bytes | None]]:
+    """Return the first values of each field of a file. names: in its header; ordinals are taken without them.
+
+    Rows of another number of fields than most are left out.
+    """
+    if dialect.delimiter is None:
+        return {}
+    rows = list(_rows(head, dialect.delimiter, dialect.quoted, dialect.escape))[names is not None :]
+    width = _modal_width(rows) if names is None else len(names)
+    titles = map(str, range(width)) if names is None else map(plain_text, names)
+    return dict(zip(titles, map(list, zip(*(row for row in rows if len(row) == width), strict=True)), strict=False))
 
 
 def _odd_rows(widths: Sequence[Sequence[int]]) -> int:

@@ -6,19 +6,22 @@ from dataclasses import dataclass, replace
 
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.dialects import ProposedDialect, name_of
-from mutator.plan.proposal.inputs import GivenInputs, Side
+from mutator.plan.proposal.inputs import GivenInputs, SayingRows, Side
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import USUAL
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.facts import plain_text
 from mutator.rules.header_lines import utf8
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.known_formats import format_of_suffix as format_of
+from mutator.rules.partition_paths import values_above
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
-ESCAPE = "csv.escape"
+ESCAPE, NULL = "csv.escape", "csv.null"
 FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
 OUTPUT_FORMAT = "output.format"
 CONTROL_SUFFIX = "feed.control.suffix"
@@ -78,19 +81,21 @@ def _delimited(given: GivenInputs, dialect: ProposedDialect, file_format: str | 
         return FileForms((), named=not all(source.format.delimited for source in given.sources))
     named_files = [path for path, names, _ in with_rows if names is not None]
     nameless = [path for path, names, _ in with_rows if names is None]
+    typed = next((one for one in given.sources if _has_names(one)), None)
+    if given.said is not None and nameless:
+        known = next((names for _, names, _ in with_rows if names is not None), None)
+        return _without_header(given, given.said, dialect, typed, known, nameless[0])
     if named_files and nameless:
         what = f"has no line with names of fields, as {file_names.base_name(named_files[0])} has"
         cure = "a run has one header.lines for all files: have all files delivered with a header, or without one"
         raise error("format", path=nameless[0], what=what, cure=cure)
     choices = [_delimiter(given, dialect, with_rows[0][0])]
-    typed = next((one for one in given.sources if _has_names(one)), None)
     header_lines = {count for _, names, count in with_rows if names is not None}
     all_csv = all(format_of(_bare(path)) == "csv" for path, _, _ in with_rows)
     if (dialect.quoted and not all_csv) or (typed is not None and named_files and not all_csv):
         choices.append(_csv_format(given, typed, quoted=dialect.quoted))
     if dialect.escape:
-        why = "within quotes, quotes and backslashes have a backslash before them, as Spark writes them"
-        choices.append(Choice(ESCAPE, dialect.escape.decode(), why))
+        choices.append(_escape(dialect))
     plain = file_format == "text" or (all_csv and dialect.stray > 0 and not dialect.quoted and file_format is None)
     csv = dialect.quoted or (bool(named_files) and not plain and (all_csv or typed is not None))
     fault = dialect.unusable_names
@@ -111,6 +116,8 @@ def _delimited(given: GivenInputs, dialect: ProposedDialect, file_format: str | 
     elif all_csv and dialect.quoted:
         choices.append(Choice(FORMAT, "csv", "values are in quotes"))
     names = next((choice.value for choice in choices if choice.key == NAMES), None)
+    if given.said is not None and given.said.null is not None:
+        choices.append(_null(given.said))
     if typed is not None and not named_files:
         found = _names_of(typed, dialect)
         names = list(found)
@@ -212,6 +219,54 @@ def _names_of(typed: Source, dialect: ProposedDialect) -> list[str]:
         what = f"its rows have {counted(width, 'field')} without names, and {typed.name} has {len(names)} with names"
         raise error("format", path=typed.path, what=what, cure="have the delimited files delivered with a header")
     return names
+
+
+def _escape(dialect: ProposedDialect) -> Choice:
+    why = "within quotes, quotes and backslashes have a backslash before them, as Spark writes them"
+    return Choice(ESCAPE, dialect.escape.decode(), why)
+
+
+def _null(said: SayingRows) -> Choice:
+    assert said.null is not None
+    return Choice(NULL, said.null, f"{said.dialect} has this for NULL, unless it was set to another text")
+
+
+def _without_header(
+    given: GivenInputs,
+    said: SayingRows,
+    dialect: ProposedDialect,
+    typed: Source | None,
+    known: Sequence[bytes] | None,
+    path: str,
+) -> FileForms:
+    """Return how rows that say what they do are read, where their files have no header.
+
+    typed: a file whose fields have names. known: the names in the header of another file. path: a file without one.
+    """
+    head, shown = ENVELOPES[said.dialect].head, file_names.base_name(path)
+    width = max(width for found in dialect.widths for width in found) + len(head) * said.is_first_load
+    names, question = [*head, *(f"field_{at}" for at in range(len(head), width))], None
+    if typed is not None and typed.file_schema is not None:
+        names = [*head, *map(str, typed.file_schema.schema.names)]
+        names += [name for name, _ in values_above(typed.path)] if len(names) < width else []  # as Hive has them
+        why = f"{', '.join(head)}, and the names in {typed.name}, in the order of {shown}"
+    elif known is not None:
+        names = [*head, *(name for name in map(plain_text, known) if name not in head)]
+        why = f"{', '.join(head)}, and the names in the header of another file, in the order of {shown}"
+    else:
+        why = f"{shown} has no header: the dialect names {', '.join(head)}, and the others have their numbers"
+        question = f"What are the names of the columns? Nothing in the files says it. Set {{{NAMES}}}."
+    if len(names) != width:
+        what = f"its rows have up to {counted(width, 'field')}, and {', '.join(names)} are {len(names)}"
+        raise error("format", path=path, what=what, cure=f"set {setting(NAMES)} to the names of all fields")
+    choices = [_delimiter(given, dialect, path), Choice(NAMES, [*names], why, (), question)]
+    if said.null is not None:
+        choices.append(_null(said))
+    if not all(format_of(_bare(one)) == "csv" for one in given.delimited):
+        choices.append(Choice(FORMAT, "csv", "rows that say what they do are read by the names of their fields"))
+    if dialect.escape:
+        choices.append(_escape(dialect))
+    return FileForms(tuple(choices), named=True, csv=True)
 
 
 def _written(delimiter: bytes) -> str:

@@ -7,7 +7,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.config.settings import Config, KeySpec, RowSpec, TextSpec
 from mutator.dataset.directory import check_no_base, read_manifest
@@ -17,15 +17,17 @@ from mutator.errors.display import without_secrets
 from mutator.formats.files import lines
 from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.control_files import set_apart
+from mutator.plan.inspect.envelopes import first_load_of
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
-from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of
+from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of, first_columns
 from mutator.plan.proposal.guessed_encoding import Encodings, encodings_of
 from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.facts import plain_text
 from mutator.rules.file_names import is_data_file
 from mutator.rules.known_formats import FORMATS
@@ -50,6 +52,14 @@ class Side:
     file_format: str | None = None  # of its delimited files, if the user has set one
 
 
+class SayingRows(NamedTuple):
+    """What is known of delimited feed files whose rows say what they do."""
+
+    dialect: str
+    null: str | None  # the text of NULL, if they have it
+    is_first_load: bool  # all rows are upserts, and do not say so
+
+
 @dataclass(frozen=True)
 class GivenInputs:
     """Master and feed as their files are, before any field has a meaning."""
@@ -62,6 +72,7 @@ class GivenInputs:
     delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
     file_format: str | None  # of all delimited files, if the user has set one
     encodings: Encodings
+    said: SayingRows | None = None  # of delimited feed files; None: their rows are plain records
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -70,8 +81,8 @@ class GivenInputs:
 
     @property
     def nameless(self) -> bool:
-        """Whether all files are delimited, and none has a line with names of fields."""
-        if self.dialect is None or len(self.delimited) < len(self.sources):
+        """Whether all files are delimited, and nothing names their fields."""
+        if self.said is not None or self.dialect is None or len(self.delimited) < len(self.sources):
             return False
         return all(names is None for names in self.dialect.headers)
 
@@ -114,7 +125,22 @@ def find_inputs(
     if heads:
         wanted = delimiter.literal if delimiter is not None else _delimiter_of(known)
         dialect = _dialect(heads, wanted, file_format, feed_side.sources)
-    return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format, encoded)
+    said = None if dialect is None else _said(heads, dialect, feed_side.sources)
+    return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format, encoded, said)
+
+
+def _said(heads: Sequence[Head], dialect: ProposedDialect, feed: Sequence[Source]) -> SayingRows | None:
+    """Return the dialect of delimited feed files whose rows say what they do; None for plain records."""
+    pairs = [(head, names) for head, names in zip(heads, dialect.headers, strict=True) if head.side == "feed"]
+    files = [(head.file, first_columns(head, dialect, names)) for head, names in pairs]
+    found = (recognized([*columns], columns.__getitem__, file) for file, columns in files)
+    known = next((one for one in found if one is not None), None)
+    name = known or first_load_of(feed)
+    if name is None or (any(names is None for _, names in pairs) and not ENVELOPES[name].head):
+        return None
+    null = ENVELOPES[name].null
+    has_null = null and any(null.encode() in values for _, columns in files for values in columns.values())
+    return SayingRows(name, null if has_null else None, known is None)
 
 
 def _in(rows: RowSpec, encoding: str) -> RowSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,10 +14,11 @@ from mutator.config import parse
 from mutator.config.settings import RowSpec
 from mutator.errors.display import counted
 from mutator.errors.parts import quoted_value
-from mutator.plan.inspect.envelopes import dialect_of, tables_in, unwrapped
+from mutator.plan.inspect.envelopes import dialect_of, first_load_of, key_in, paths_of, tables_in, unwrapped
 from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice
+from mutator.plan.proposal.key_and_order import NULL_ORDER, ORDER, ORDER_TYPE, SEQUENCES
 from mutator.plan.proposal.record_ids import RecordId, record_id
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
@@ -26,7 +27,7 @@ from mutator.rules.facts import Facts
 from mutator.rules.order_units import epoch_unit
 
 DIALECT, TABLE, UNIT, DECIMALS = "feed.dialect", "feed.table", "feed.time.unit", "feed.decimals"
-REJECTS = "reject.policy"
+REJECTS, KEEP_ORDER = "reject.policy", "order.keep"
 _ROWS, _BYTES = 50_000, 8 << 20  # of a file
 _NO_NUMBER = re.compile(rb".*[A-Za-z/=].*")
 _DIGITS = re.compile(rb"(?:[0-9]{4})+")  # may be base64
@@ -46,7 +47,8 @@ class Messages:
     choices: tuple[Choice, ...]
     tables: tuple[SampleTable, ...]  # of the rows that are upserts
     key: RecordId | None
-    order: tuple[str, ...]  # the fields by which the dialect orders rows; () if it does not
+    order: tuple[Choice, ...]  # none if the dialect does not order these rows
+    beside: frozenset[str]  # the fields that are none of the records
     notes: tuple[str, ...]
 
 
@@ -72,15 +74,15 @@ def messages_of(
     master: Sequence[SampleTable], feed: Sequence[SampleTable], settings: Mapping[str, Any]
 ) -> Messages | None:
     """Return what the messages of a feed say; None if its rows are plain records. settings: of the user."""
+    sources = [one.source for one in feed if one.source is not None]
     found = (dialect_of(one.source, one.columns) for one in feed if one.source is not None)
-    dialect = settings.get(DIALECT) or next((one for one in found if one is not None), None)
+    dialect = settings.get(DIALECT) or next((one for one in found if one is not None), None) or _first_load(sources)
     if dialect is None:
         return None
     why = f"the rows of the feed are messages of this form: {ENVELOPES[dialect].why}"
     choices = [Choice(DIALECT, dialect, why)]
     known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS) if key in settings} | {DIALECT: dialect}
     rows = parse({"id.field.ordinals": "0", **known}).rows
-    sources = [one.source for one in feed if one.source is not None]
     if TABLE not in settings:
         tables = Counter(name for source in sources for name in tables_in(rows.ops, source))
         if len(tables) > 1:
@@ -92,11 +94,78 @@ def messages_of(
         *(one for one in _of_types(master, files) if one.key not in settings),
         *(one for one in _of_rejects(files) if one.key not in settings),
     ]
-    order = next((one.envelope.order for one in files if one.envelope.order), ())
-    key = _key(master, files, upserts, [code.encode() for code in ENVELOPES[dialect].inserts])
+    beside = frozenset(name for one in files for name in one.envelope.beside)
+    stamps = next(_stamps(files, ENVELOPES[dialect].stamps), None) if ENVELOPES[dialect].stamps else None
+    key = next(_named_keys(files), None)
+    if key is None:
+        inserts = [code.encode() for code in ENVELOPES[dialect].inserts]
+        key = _key(master, files, upserts, inserts, beside | {*filter(None, [stamps])})
+    names = next((tuple(name for name, _ in one.envelope.order) for one in files if one.envelope.order), ())
+    order = _order(dialect, files, names, stamps, () if key is None else key.fields)
     says_types = any(one.envelope.typed or one.source.format.stores_schema for one in files)
     notes = [] if master or says_types or "unit" not in ENVELOPES[dialect].members else [_UNTYPED]
-    return Messages(tuple(choices), upserts, key, tuple(name for name, _ in order), tuple(notes))
+    return Messages(tuple(choices), upserts, key, order, beside, tuple(notes))
+
+
+def _named_keys(files: Sequence[_File]) -> Iterator[RecordId]:
+    """Yield the record IDs that messages, or a file beside them, name."""
+    for one in files:
+        names, where = key_in(one.source)
+        if names and {*names} <= {*one.columns}:
+            yield RecordId(tuple(names), f"{where} names it")
+
+
+def _stamps(files: Sequence[_File], pattern: str) -> Iterator[str]:
+    """Yield the fields of the records that have such texts alone, but in rows of a full load."""
+    rows = SampleRows.of(one.rows([*one.are(UPSERT), *one.are(DELETE)]) for one in files)
+    for name, values in rows.columns.items():
+        found = {value for value in values if value not in (None, b"", b"0")}
+        if found and all(re.fullmatch(pattern.encode(), value) for value in found if value is not None):
+            yield name
+
+
+def _order(
+    dialect: str, files: Sequence[_File], names: Sequence[str], stamps: str | None, key: Sequence[str]
+) -> tuple[Choice, ...]:
+    """Return the settings of the order; none if nothing is known of it.
+
+    names: the fields by which the dialect orders rows. stamps: the field that orders them exactly.
+    """
+    if stamps is not None:
+        return (
+            Choice(ORDER, stamps, f"its values have the form of those by which {dialect} orders all changes"),
+            Choice(ORDER_TYPE, "string", "all values have as many digits"),
+            Choice(KEEP_ORDER, False, "it is no column of the table"),
+            Choice(NULL_ORDER, "lowest", "rows of a full load have no value there"),
+        )
+    if names:
+        why = f"messages say their order: {', '.join(names)}"
+        if ties := _ties(files, names, key):
+            why += f"; {counted(ties, 'ID')} of the first rows {'has' if ties == 1 else 'have'} different rows with "
+            why += "one value: of these, the last in the files wins"
+        return (Choice(ORDER, None, why),)
+    if SEQUENCES in ENVELOPES[dialect].usual and files:
+        return (Choice(ORDER, None, f"the names of the files order their rows, such as {files[0].source.name}"),)
+    return ()
+
+
+def _ties(files: Sequence[_File], names: Sequence[str], key: Sequence[str]) -> int:
+    """Return how many IDs have different rows with the same values in the fields that order them."""
+    rows = SampleRows.of(
+        replace(one.rows(acts), columns={**one.rows(acts).columns, "": [one.codes[row] for row in acts]})
+        for one, acts in ((one, [*one.are(UPSERT), *one.are(DELETE)]) for one in files)
+    )
+    first, found = dict[Any, Any](), set()
+    if not {*names, *key} <= {*rows.fields} or not key:
+        return 0
+    for whole, own, order in zip(rows.keys(rows.fields), rows.keys(key), rows.keys(names), strict=True):
+        if first.setdefault((own, order), whole) != whole:
+            found.add(own)
+    return len(found)
+
+
+def _first_load(sources: Sequence[Source]) -> str | None:
+    return first_load_of(sources) if all(one.file_schema is not None for one in sources) else None
 
 
 def _table(tables: Counter[str]) -> Choice:
@@ -121,8 +190,11 @@ def _with(rows: RowSpec, source: Source | None = None) -> RowSpec:
     """Return how all fields of the records in a file are read."""
     columns, beside = tuple[str, ...](), tuple[str, ...]()
     if source is not None and source.wrapped is not None and source.file_schema is not None:
-        beside = source.wrapped.envelope.beside
-        columns = tuple(one for one in source.file_schema.schema.names if one not in (*beside, rows.ops.field))
+        envelope, schema = source.wrapped.envelope, source.wrapped.schema
+        stored = {path.rpartition(".")[2] for path in paths_of(schema)}
+        columns = tuple(one for one in source.file_schema.schema.names if one not in (*envelope.beside, rows.ops.field))
+        # A field that the file lacks is NULL, and rejects each row where it is the order.
+        beside = tuple(name for name, _ in envelope.order) or tuple(one for one in envelope.beside if one in stored)
     order = replace(rows.order, fields=beside, of_feed=False)
     return replace(rows, key=replace(rows.key, ids=columns), order=order)
 
@@ -132,10 +204,18 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _key(
-    master: Sequence[SampleTable], files: Sequence[_File], upserts: Sequence[SampleTable], inserts: Sequence[bytes]
+    master: Sequence[SampleTable],
+    files: Sequence[_File],
+    upserts: Sequence[SampleTable],
+    inserts: Sequence[bytes],
+    beside: Set[str],
 ) -> RecordId | None:
-    """Return the record ID: what deletes have, or by facts of the master, or of the rows that insert records."""
-    beside = {name for one in files for name in one.envelope.beside}
+    """Return the record ID: what deletes have, or by facts of the master, or of the rows that insert records.
+
+    beside: the fields that are none of the records.
+    """
+    acts = SampleRows.of([*upserts, *(one.rows(one.are(DELETE)) for one in files)])
+    beside |= {name for name, values in acts.columns.items() if values.count(None) > _ALMOST * acts.count}
     by_code = [[one.rows([at for at, code in enumerate(one.codes) if code == own]) for one in files] for own in inserts]
     several = [tables for tables in by_code if sum(table.count for table in tables) >= _ENOUGH]
     inserted = several[0] if several else [table for tables in by_code for table in tables]

@@ -14,6 +14,7 @@ from mutator.plan.proposal.file_forms import (
     DELIMITER,
     FEED_FORMAT,
     FORMAT,
+    HEADER,
     MASTER_FORMAT,
     NAMES,
     FileForms,
@@ -88,13 +89,15 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
             choices=tuple(one for one in forms.choices if one.key != DELIMITER or one.value is not None),
         )
     read = {choice.key: choice.value for choice in forms.choices if choice.value is not None} | dict(settings)
+    if given.said is not None:
+        read = {DIALECT: given.said.dialect} | read
     later = {ID, ORDER, OP, *(() if DIALECT in read else OF_MESSAGES)}  # what the messages decide
     config = parse({ID: "0", **{key: value for key, value in read.items() if key not in later}})
     if given.nameless:
         forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     messages = messages_of(raw_master, raw_feed, settings)
-    if messages is not None and any(one.key == NAMES for one in forms.choices):
+    if messages is not None and any(one.key == HEADER for one in forms.choices) and not forms.csv:
         by_name = Choice(FORMAT, "csv", "the fields of messages are known by name")
         forms = replace(forms, choices=(*(one for one in forms.choices if one.key != NAMES), by_name), csv=True)
     lines = _input_lines(given, raw_master, raw_feed, forms)
@@ -163,11 +166,13 @@ def _roles(
     choices = [key_choice(key, layout)]
     ids = key.fields if key is not None else ()
     if messages is not None and messages.order and not {ORDER, SEQUENCES} & settings.keys():
-        choices.append(Choice(ORDER, None, f"messages say their order: {', '.join(messages.order)}"))
+        choices += messages.order
     elif recorded is not None:
         choices += recorded_order(recorded, inputs, layout, op)
     else:
         fields = order_fields(inputs, ids, op)
+        if messages is not None:  # a delete may have old values, or none, in the columns of the record
+            fields = [one for one in fields if one.field in messages.beside]
         if ORDER not in settings:
             codes = next((one.value for one in operations if one.key == IGNORE_CODES), None)
             ignored = codes if isinstance(codes, list) else []

@@ -81,6 +81,7 @@ class CanalJson(ImageMessages):
     kind = "type"
     images = ("data",)
     says = ("database", "table", "id", "old", "mysqlType")
+    key_members = ("pkNames",)
 
     def table_of(self, columns: Columns) -> Sequence[str | None]:
         """Return database.table of each message."""

@@ -28,7 +28,7 @@ Codes and names of fields are read in any case. What is easily read wrong:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 BEFORE = "image before an update"  # the code of these rows where they are ignored
@@ -59,6 +59,26 @@ class FlatDialect(NamedTuple):
     by_sequence: bool = False  # the sequence of the file comes first in the order
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
     note: str = ""  # on what the files cannot say
+    inserts: tuple[str, ...] = ()  # codes of rows that insert records
+    null: str = ""  # the text of NULL in CSV, unless the program that writes it has another one
+    stamps: str = ""  # pattern of the texts in a field that users can add, which order rows exactly
+    loads: str = ""  # pattern of the names of files that lack the field
+    key_file: str = ""  # beside the files: JSON with the fields of the ID
+    head: tuple[str, ...] = ()  # the first fields of files that may have no header
+    headless: str = ""  # pattern of the names of these files
+
+    def recognizes(self, names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+        """Return whether a file has the fields that the dialect needs, and in each row one of its codes."""
+        known = dict(zip(self.head if [*names[:1]] == ["0"] else names, names, strict=False))
+        if self.field not in known or (self.needed and not {*self.needed} & {*known}):
+            return False
+        found = {value for value in values(known[self.field]) if value is not None}
+        numbers = [known[one.name] for one in self.order if one.type == "long" and one.name in known]
+        return (
+            bool(found)
+            and found <= {code.encode() for code in self.codes}
+            and all(value.isdigit() for name in numbers for value in values(name) if value)
+        )
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -90,6 +110,11 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         deletes=("D",),
         optional=True,
         pattern="dms",
+        inserts=("I",),
+        null="NULL",
+        stamps="[0-9]{35}",
+        loads=r"^LOAD[0-9A-F]{8}\.",
+        head=("Op",),
         note="files of AWS DMS have no rows before updates: where the key of a record changed, the old record stays",
     ),
     "sqlserver-cdc": FlatDialect(
@@ -97,6 +122,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         upserts=("2", "4", "5"),
         deletes=("1",),
         before=("3",),
+        inserts=("2",),
         order=(
             FlatOrder("__$start_lsn", "string", is_lsn=True),
             FlatOrder("__$command_id", optional=True),
@@ -110,6 +136,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         upserts=("insert", "update_postimage"),
         deletes=("delete",),
         before=("update_preimage",),
+        inserts=("insert",),
         order=(FlatOrder("_commit_version"), FlatOrder("_commit_timestamp", "timestamp", optional=True)),
         needed=("_commit_version", "_commit_timestamp"),
     ),
@@ -118,6 +145,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         upserts=("INSERT", "UPDATE_AFTER"),
         deletes=("DELETE",),
         before=("UPDATE_BEFORE",),
+        inserts=("INSERT",),
         order=(FlatOrder("_change_ordinal"),),
         others=("_commit_snapshot_id",),
         needed=("_change_ordinal",),
@@ -131,12 +159,19 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         others=("ticdc-meta$schema", "ticdc-meta$table", "ticdc-meta$is-update"),
         about=("ticdc-meta$schema", "ticdc-meta$table"),
         needed=("ticdc-meta$commit-ts",),
+        inserts=("I",),
+        null="\\N",
+        head=("ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "ticdc-meta$commit-ts"),
+        headless="^CDC",
     ),
     "open-mirroring": FlatDialect(
         "__rowMarker__",
         upserts=("0", "1", "4"),
         deletes=("2",),
         optional=True,
+        inserts=("0",),
+        key_file="_metadata.json",
+        loads=r"^[0-9]{20}\.",
         pattern=r"^(?P<number>[0-9]{20})(?=\.|$)",
     ),
 }

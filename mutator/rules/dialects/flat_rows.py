@@ -5,8 +5,10 @@ A file may lack the field that says what a row does, if its dialect allows it: i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +21,7 @@ from mutator.rules.envelope import REJECTED, FirstOfFile, OpCodeField, Operation
 from mutator.rules.order_columns import flags
 
 _REJECT, _SHOWN = b"reject: ", 40
+_KEYS = "keyColumns"
 _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
 _BYTES = pa.large_binary()
 
@@ -69,7 +72,7 @@ class FlatRows(OpCodeField):
             raise Unclear(what, f"name the field of the ID; {names} names the fields of a file without a header")
         wanted = [own.field, *(one.name for one in own.order), *own.others]
         spelled = {name: _spelled(name, schema.names) for name in wanted}
-        if len(schema) and not {*filter(None, spelled.values()), *keys} & {*schema.names}:
+        if len(schema) and keys and not {*filter(None, spelled.values()), *keys} & {*schema.names}:
             what = f"has neither a field {own.field} nor the ID (it has {', '.join(schema.names)})"
             raise Unclear(
                 what, f"if it has no header, set {names} to the names of its fields in order, with {own.field}"
@@ -84,6 +87,15 @@ class FlatRows(OpCodeField):
             sequence=first.sequence,
             binary=tuple(name for name in lsns if name is not None and _is_binary(schema.field(name).type)),
         )
+
+    def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
+        """Return the key in a file beside that describes the table."""
+        file, found = self._own.key_file, dict[str, Any]()
+        with suppress(ValueError, TypeError):
+            found = dict(json.loads(first.beside(file))) if file else {}
+        keys = found.get(_KEYS)
+        known = isinstance(keys, list) and all(isinstance(key, str) and key in schema.names for key in keys)
+        return (keys or [] if known else []), f"'{_KEYS}' of {file}"
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the record and those beside them. Raises ValueError for another file."""

@@ -34,6 +34,7 @@ Columns = Mapping[str, Any]
 Members = Mapping[str, bytes | None]  # of an object, the texts of their values
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NAMES = msgspec.json.Decoder(list[str])
 _TEXT = msgspec.json.Decoder(str)
 
 
@@ -81,6 +82,18 @@ def _text(value: bytes) -> bytes | None:
     return _TEXT.decode(value).encode() if value.startswith(b'"') else value
 
 
+def names_in(text: bytes) -> Sequence[str]:
+    """Return the names in a JSON array; none if it is another value.
+
+    >>> names_in(b'["a","b"]'), names_in(b'"a"')
+    (['a', 'b'], [])
+    """
+    try:
+        return _NAMES.decode(text)
+    except msgspec.DecodeError:
+        return []
+
+
 def columns_of(objects: Sequence[Members], names: Iterable[str]) -> dict[str, Any]:
     """Return the members of objects as columns of text."""
     return {name: pa.array([one.get(name) for one in objects], pa.large_binary()) for name in names}
@@ -102,6 +115,7 @@ class ImageMessages(MessageRows):
     says: ClassVar[tuple[str, ...]]  # the other members that are read
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
     parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
+    key_members: ClassVar[tuple[str, ...]]  # the members that may name the fields of the ID
     orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
 
@@ -141,6 +155,31 @@ class ImageMessages(MessageRows):
         columns = {name: column.filter(mine) for name, column in columns.items()}
         orders, fields = self.orders_of(columns), self.fields_in(columns, first)
         return replace(own, about=about, orders=orders, fields_of_table=fields)
+
+    def tables(self, schema: Any, first: FirstOfFile) -> Sequence[str]:
+        """Return the tables of the messages with a row."""
+        names = [self.kind, *self.says]
+        batch = first.batch(self.file_schema(schema, ()), names)
+        if batch is None:
+            return ()
+        columns = dict(zip(names, batch.columns, strict=True))
+        acts = {self.delete, *(self.upsert_codes or ())}
+        pairs = zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True)
+        return [table for kind, table in pairs if table is not None and self.codes.get(kind) in acts]
+
+    def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
+        """Return the key in the first message of the table that names it."""
+        member = next((name for name in self.key_members if name in schema.names), None)
+        if member is None:
+            return (), ""
+        names = [self.kind, *self.says, member]
+        text = pa.schema([one.with_type(pa.string()) if one.name == member else one for one in schema])
+        batch = first.batch(self.file_schema(text, ()), names)
+        columns = {} if batch is None else dict(zip(names, batch.columns, strict=True))
+        tables = self.table_of(columns) if columns else []
+        texts = (text for text, table in zip(columns.get(member, ()), tables, strict=True) if table == self.about)
+        found = next((names_in(text.as_py()) for text in texts if text.is_valid), ())
+        return found, f"'{member}' of the messages"
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
         """Return the pa.Schema of the fields of a table in its messages."""

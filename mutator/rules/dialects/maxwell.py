@@ -61,6 +61,7 @@ class MaxwellJson(ImageMessages):
     kind = "type"
     images = ("data",)
     says = ("database", "table", "position", "xid", "xoffset", "commit")
+    key_members = ("primary_key_columns",)
     unordered = frozenset({_BOOTSTRAP})
 
     def table_of(self, columns: Columns) -> Sequence[str | None]:

@@ -45,6 +45,7 @@ class OggJson(ImageMessages):
     kind = "op_type"
     images = ("before", "after")
     says = ("table", "pos")
+    key_members = ("primary_keys", "priamry_keys")
 
     def table_of(self, columns: Columns) -> Sequence[str | None]:
         """Return the table of each message, which has the schema before a dot."""
