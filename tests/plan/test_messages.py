@@ -109,7 +109,8 @@ def test_flattened_rows(form: str, without: str, tmp_path: Path) -> None:
     put(work, [{name: value for name, value in row.items() if name != without} for row in ROWS[:4]], form)
     found = settings_of(tmp_path / "feed")
     assert (found["feed.dialect"], found[KEY]) == ("debezium-flat", "id")
-    assert found.get(ORDER) == ("__source_ts_ms" if without == "__lsn" else None)
+    assert found.get("sequence.pattern") == ("last" if without == "__lsn" else None)  # __source_ts_ms ties
+    assert ORDER not in found
     assert "op.code.field.ordinal" not in found
 
 
@@ -131,6 +132,10 @@ def test_flattened_rows_of_delimited_text(
         ([{"schema": None, "payload": message("c", 1, id=1)}], "id", "debezium-json", True),
         ([{"schema": None, "payload": ROWS[0]}], "id", "debezium-flat", True),
         (ROWS[:4], "id", "debezium-flat", False),
+        ([test_dialects.maxwell(test_dialects.STORY[0])], "id", "maxwell-json", True),
+        ([test_dialects.canal(test_dialects.STORY[0])], "id", "canal-json", True),
+        ([test_dialects.ogg(test_dialects.STORY[0])], "id", "ogg-json", True),
+        ([{"id": 1, "_change_type": "insert", "_commit_version": 1}], "id", "delta-cdf", False),
         ([{"id": 1, "__op": "x"}], "id", None, False),
         ([{"id": 1, "op": "c", "before": "1", "after": "2"}], "id", None, False),  # an audit log
         ([{"id": 1, "op": "c", "before": {"n": 1}, "after": {"n": 2}, "source": {"app": "x"}}], "id", None, False),
@@ -334,6 +339,45 @@ def test_ties_are_counted(tmp_path: Path) -> None:
     assert order.why.endswith(
         "1 ID of the first rows has different rows with one value: of these, the last in the files wins"
     )
+
+
+def flat_in_one_millisecond() -> list[dict[str, Any]]:
+    rows = ((1, "a", "c"), (2, "a", "c"), (1, "b", "u"))
+    return [{"id": at, "n": n, "__op": op, "__source_ts_ms": 1795808648500} for at, n, op in rows]
+
+
+def without_places() -> list[dict[str, Any]]:
+    """Return messages of Maxwell that nothing orders within a transaction."""
+    rows = map(test_dialects.maxwell_by_transaction, test_dialects.STORY)
+    return [{name: value for name, value in row.items() if name != "xoffset"} for row in rows]
+
+
+@pytest.mark.parametrize("messages", [without_places, flat_in_one_millisecond])
+@pytest.mark.parametrize(
+    ("name", "pattern"), [("f_1.json", "last"), ("t+0+0000000000.json", "connect-offset"), ("f.json", None)]
+)
+def test_names_of_files_order_what_has_no_order(
+    messages: Callable[[], list[dict[str, Any]]], name: str, pattern: str | None, tmp_path: Path
+) -> None:
+    """Else nothing does, or the time, which ties."""
+    (tmp_path / name).write_bytes(lines(*messages()))
+    proposal = propose(None, [str(tmp_path)], {}).proposal
+    order = next(one for one in proposal.choices if one.key == ORDER)
+    ties = messages is flat_in_one_millisecond
+    assert proposal.settings.get("sequence.pattern") == pattern
+    assert order.value == ("__source_ts_ms" if ties and pattern is None else None)
+    assert ("1 ID of the first rows has different rows with one value of __source_ts_ms" in order.why) == ties
+    assert order.needed == (pattern is None and not ties)
+
+
+def test_a_view_of_iceberg_needs_a_number(tmp_path: Path) -> None:
+    """Its ordinals begin at 0, as those of each view."""
+    case = next(one for one in test_flat_dialects.CASES if one.dialect == "iceberg-changelog")
+    for name in ("changes", "changes_1"):
+        pq.write_table(pa.Table.from_pylist(case.rows(test_flat_dialects.STORY)), tmp_path / f"{name}.parquet")
+    proposal = propose(None, [str(tmp_path)], {}).proposal
+    assert (proposal.usable, ORDER in proposal.settings) == (False, False)
+    assert proposal.questions[-1].startswith("Which number has each file, in the order of the views that they are of?")
 
 
 @pytest.mark.parametrize("directory", ["partition=1", "year=2026/month=11/day=30/hour=15"])

@@ -123,6 +123,35 @@ def order_choices(
     return choices
 
 
+def order_beside(
+    inputs: Inputs, layout: Layout, found: Sequence[OrderField], feed: Sequence[Source], ids: Sequence[str]
+) -> list[Choice]:
+    """Return the settings of the order of rows whose dialect says none: fields beside the records, or names of files.
+
+    found: the fields, the best first.
+    """
+    names, rows = [source.name for source in feed], SampleRows.of(inputs.feed)
+    preset, against = preset_of(names), contradiction(names)
+    numbered = preset is not None or all(source.sequence is not None for source in feed)
+    ties = Ties(0)
+    if found:
+        ties = ties_of(rows, SampleRows.of(()), ids, found, range(rows.count) if rows.keys(ids) else ())
+        if ties.better or not ties.ids or not numbered:
+            return _by_field(inputs, layout, found, ties)
+    if not numbered:
+        why = "nothing in the rows orders them, and not every name of a feed file ends in _ and a number"
+        question = (
+            f"What orders the files? Have them numbered, as in ups_1.json, or set {{{SEQUENCES}}} or {{{ORDER}}}."
+        )
+        return [Choice(ORDER, None, why, (), question, needed=True)]
+    choice = _by_file_names(inputs, layout, (), (), names[0], preset)
+    if found:
+        why = f"{choice.why}; {_tied(ties.ids)} one value of {layout.label(found[0].field)}"
+        choice = replace(choice, why=why, alternatives=[(layout.label(found[0].field), found[0].why)])
+    last = Choice(SEQUENCES, "last", "the numbers at the ends of the names are the order")
+    return [choice, *(_sequence_choice(preset, against) or [last])]
+
+
 def _by_file_names(
     inputs: Inputs,
     layout: Layout,

@@ -138,6 +138,11 @@ def _order(
             Choice(KEEP_ORDER, False, "it is no column of the table"),
             Choice(NULL_ORDER, "lowest", "rows of a full load have no value there"),
         )
+    if lacking := [one.source.name for one in files if ENVELOPES[dialect].by_sequence and one.source.sequence is None]:
+        why = f"the number in the name of its file is the first part of the order of a row, and {lacking[0]} has none"
+        question = "Which number has each file, in the order of the views that they are of? Rename them, as in "
+        question += f"changes_17.parquet, or set {{{SEQUENCES}}} to where the names have it."
+        return (Choice(ORDER, None, why, (), question, needed=True),)
     if names:
         why = f"messages say their order: {', '.join(names)}"
         if ties := _ties(files, names, key):

@@ -31,6 +31,7 @@ from mutator.plan.proposal.key_and_order import (
     SEQUENCES,
     key_choice,
     key_of,
+    order_beside,
     order_choices,
     recorded_order,
 )
@@ -171,9 +172,11 @@ def _roles(
         choices += recorded_order(recorded, inputs, layout, op)
     else:
         fields = order_fields(inputs, ids, op)
-        if messages is not None:  # a delete may have old values, or none, in the columns of the record
+        if messages is not None and ORDER not in settings:
+            # A delete may have old values, or none, in the columns of the record.
             fields = [one for one in fields if one.field in messages.beside]
-        if ORDER not in settings:
+            choices += order_beside(inputs, layout, fields, given.feed.sources, ids)
+        elif ORDER not in settings:
             codes = next((one.value for one in operations if one.key == IGNORE_CODES), None)
             ignored = codes if isinstance(codes, list) else []
             choices += order_choices(inputs, layout, fields, given.feed.sources, ids, op, ignored)
