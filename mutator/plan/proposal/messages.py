@@ -62,7 +62,8 @@ class _File(NamedTuple):
 
     def are(self, kind: int) -> list[int]:
         """Return the rows of a kind of operation."""
-        return [row for row, code in enumerate(self.codes) if self.envelope.operation(code or b"").kind == kind]
+        own = {code for code in {*self.codes} if self.envelope.operation(code or b"").kind == kind}
+        return [row for row, code in enumerate(self.codes) if code in own]
 
     def rows(self, numbers: Sequence[int]) -> SampleTable:
         """Return some rows, without what they do."""
