@@ -291,10 +291,26 @@ def test_a_master_of_hive_has_the_names(tmp_path: Path) -> None:
     assert (found["field.names"], found["partitioned.by"]) == (["Op", "id", "n", "region"], "region")
 
 
-def test_a_full_load_of_aws_dms_alone(tmp_path: Path) -> None:
-    (tmp_path / "LOAD00000001.csv").write_text(LOADED)
-    found = settings_of(tmp_path)
-    assert (found["feed.dialect"], found["field.names"]) == ("aws-dms", ["Op", "field_1", "field_2", "field_3"])
+def test_a_full_load_of_aws_dms_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings that are proposed for it alone fit the files of changes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / LOAD).write_text(LOADED)
+    assert len(two_commands(tmp_path / "f")) == 3
+    settings = tomllib.loads(Path("mutator.toml").read_text())
+    assert (settings["feed.dialect"], settings["field.names"]) == ("aws-dms", ["Op", "field_1", "field_2", "field_3"])
+    (tmp_path / "f" / DMS).write_text(CHANGED)
+    assert main(["run", "--master", "merged", "--output", "later", "--quiet"]) == 0
+    rows = "".join(path.read_text() for path in Path("later").glob("part-*")).split()
+    assert {*rows} == {"field_1,field_2,field_3", "1,lamp,5", "3,chair,NULL", "4,sofa,1"}
+
+
+def test_files_of_ticdc_without_a_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = (("I", 1, 101, '"a"'), ("I", 2, 102, '"b"'), ("U", 3, 101, "\\N"), ("D", 4, 102, '"b"'))
+    table = [f'"{op}","t","s",{433305438660591626 + at},{key},{value}\n' for op, at, key, value in rows]
+    (tmp_path / "CDC000001.csv").write_text("".join(table))
+    assert two_commands(tmp_path / "CDC000001.csv") == [{"field_4": "101", "field_5": "\\N"}]
 
 
 @pytest.mark.parametrize("of_load", ["", "0"])
