@@ -115,6 +115,11 @@ def _is_debezium_flat(names: Sequence[str], values: Callable[[str], Sequence[byt
     return False
 
 
+def _is_dms_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+    """Return whether files have messages with an operation and the type of their record."""
+    return {"metadata.operation", "metadata.record-type"} <= {*names}
+
+
 _FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
 NO_ROWS = "messages that are no rows"  # a note, before their kinds
 _DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
@@ -163,6 +168,12 @@ _AROUND_MAXWELL = _words(
 )
 _AROUND_CANAL = _words("type database table es isDdl ts data old id pkNames sql sqlType mysqlType gtid")
 _AROUND_OGG = _words("op_type table op_ts current_ts pos primary_keys priamry_keys tokens before after")
+_OF_DMS = _OF_DEBEZIUM | {
+    "truncate.op.code": "truncate",
+    "deleted.op.code": "delete",
+    "upsert.op.code": "insert,load,update",
+    "ignore.op.code": "other table,schema change,tombstone",
+}
 _SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_of("envelope", "OpCodeField"), _DELETES),
@@ -222,6 +233,17 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         recognizes=_messages("op_type", "IUDT", ("table",), ("before.", "after.")),
         around=_AROUND_OGG,
         inserts=("insert",),
+    ),
+    "aws-dms-json": EnvelopeKind(
+        _of("dialects.dms", "DmsJson"),
+        DIALECT,
+        _OF_DMS,
+        "the operation of a message says what it does",
+        {"table": "table"},
+        ("json",),
+        recognizes=_is_dms_json,
+        around=("data", "metadata", "control", "before-image"),
+        inserts=("load", "insert"),
     ),
     **{name: _flat(name, own) for name, own in FLAT_DIALECTS.items()},
 }

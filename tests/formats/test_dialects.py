@@ -5,14 +5,12 @@ And what only one of them can say.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import mutator
@@ -21,133 +19,23 @@ from mutator.formats.files import json_lines
 from mutator.table.table import Table
 from tests.support.named_runs import ENGINES, Work
 from tests.support.no_limits import NO_LIMITS
-
-Row = Mapping[str, Any]
-TYPES = pa.schema([("id", pa.int64()), ("n", pa.string()), ("qty", pa.int64())])
-
-
-class Change(NamedTuple):
-    """A change of one row."""
-
-    after: Row | None  # None: it is deleted
-    before: Row | None  # None: it is inserted
-    at: tuple[int, int]  # transaction, and place in it
-    last: bool = True  # of the transaction
-
-
-def row(key: int, n: str | None, qty: int | None = 1) -> Row:
-    return {"id": key, "n": n, "qty": qty}
-
-
-STORY = [
-    Change(row(1, "a"), None, (1, 0), last=False),
-    Change(row(2, "b"), None, (1, 1)),
-    Change(row(3, "c"), None, (2, 0)),
-    Change(row(1, "a2"), row(1, "a"), (3, 0), last=False),  # twice in one transaction
-    Change(row(1, "a3"), row(1, "a2"), (3, 1)),
-    Change(row(20, "b"), row(2, "b"), (4, 0)),  # changes the key
-    Change(None, row(3, "c"), (5, 0)),
-    Change(row(3, "again", None), None, (6, 0)),
-    Change(row(4, None), None, (7, 0)),
-    Change(row(5, ""), None, (8, 0)),
-    Change(row(6, "gone"), None, (9, 0)),
-    Change(None, row(6, "gone"), (10, 0)),
-]
-END = [row(1, "a3"), row(3, "again", None), row(4, None), row(5, ""), row(20, "b")]
-FILES = {"f_1.json": STORY[6:], "f_2.json": STORY[:7], "f_3.json": STORY[3:5]}  # out of order, and some twice
-
-
-def debezium(change: Change, table: str = "d.t") -> Any:
-    database, name = table.split(".")
-    op = "d" if change.after is None else "c" if change.before is None else "u"
-    place = {"file": "bin.000007", "pos": change.at[0] * 100 + change.at[1], "row": 0}
-    source = {"connector": "mysql", "db": database, "table": name, **place}
-    return {"op": op, "before": change.before, "after": change.after, "source": source, "ts_ms": 1, "transaction": None}
-
-
-def changed(change: Change) -> dict[str, Any] | None:
-    if change.after is None or change.before is None:
-        return None
-    return {name: value for name, value in change.before.items() if value != change.after[name]}
-
-
-def maxwell(change: Change, table: str = "d.t") -> Any:
-    """With the position in the binary log, and without NULL members (output_nulls=false)."""
-    found = maxwell_by_transaction(change, table)
-    found["data"] = {name: value for name, value in found["data"].items() if value is not None}
-    return {**found, "position": f"bin.000007:{change.at[0] * 100 + change.at[1]}"}
-
-
-def maxwell_by_transaction(change: Change, table: str = "d.t") -> Any:
-    database, name = table.split(".")
-    kind = "delete" if change.after is None else "insert" if change.before is None else "update"
-    found = {"database": database, "table": name, "type": kind, "ts": 1, "xid": change.at[0]}
-    found |= {"commit": True} if change.last else {"xoffset": change.at[1]}
-    old = changed(change)
-    return {**found, "data": dict(change.after or change.before or {}), **({} if old is None else {"old": old})}
-
-
-def canal(change: Change, table: str = "d.t") -> Any:
-    return canal_of([change], table)
-
-
-def canal_of(changes: Sequence[Change], table: str = "d.t") -> Any:
-    """All changes of a transaction have one id, as those of a batch; all values are text."""
-    database, name = table.split(".")
-    first = changes[0]
-    kind = "DELETE" if first.after is None else "INSERT" if first.before is None else "UPDATE"
-    types = {"id": "bigint(20)", "n": "varchar(255)", "qty": "BIGINT"}
-    found = {"id": first.at[0], "database": database, "table": name, "pkNames": ["id"], "isDdl": False, "type": kind}
-    return {
-        **found,
-        "es": 2,
-        "ts": 1,
-        "sql": "",
-        "mysqlType": types,
-        "data": [texts(one.after or one.before or {}) for one in changes],
-        "old": [texts(changed(one) or {}) for one in changes] if kind == "UPDATE" else None,
-    }
-
-
-def texts(values: Row) -> Any:
-    return {name: None if value is None else str(value) for name, value in values.items()}
-
-
-def ogg(change: Change, table: str = "d.t") -> Any:
-    op = "D" if change.after is None else "I" if change.before is None else "U"
-    place = f"{10**19 + change.at[0]:023}{change.at[1]:04}"  # more than a long takes
-    found = {"table": table, "op_type": op, "op_ts": "2026-01-31 10:00:00.000000", "pos": place, "primary_keys": ["id"]}
-    return {**found, "tokens": {}, "before": change.before, "after": change.after}
-
-
-class Told(NamedTuple):
-    """A dialect."""
-
-    name: str
-    message: Callable[..., Any]
-    order: tuple[str, ...]
-    type: str = "long"  # of the order
-
-
-DIALECTS = {
-    "debezium": Told("debezium-json", debezium, ("source.file", "source.pos", "source.row")),
-    "maxwell": Told("maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset")),
-    "maxwell by transaction": Told("maxwell-json", maxwell_by_transaction, ("message.xid", "message.xoffset")),
-    "canal": Told("canal-json", canal, ("message.id",)),
-    "ogg": Told("ogg-json", ogg, ("message.pos",), "string"),
-}
-
-
-def lines(*messages: Any) -> bytes:
-    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
-
-
-def work_of(path: Path, dialect: str, engine: str = "blocks", **more: str) -> Work:
-    more = {name.replace("_", "."): value for name, value in more.items()}
-    settings = {"key": "id", "feed.dialect": DIALECTS[dialect].name, "reject.policy": "quarantine", **more}
-    work = Work(path, engine, {**settings, "output.format": "parquet"})
-    work.put("master/m", TYPES.empty_table(), "parquet")
-    return work
+from tests.support.told_dialects import (
+    DIALECTS,
+    END,
+    FILES,
+    STORY,
+    TYPES,
+    Change,
+    canal,
+    canal_of,
+    dms,
+    lines,
+    maxwell,
+    maxwell_by_transaction,
+    ogg,
+    row,
+    work_of,
+)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -185,7 +73,7 @@ def test_a_first_run_has_the_types_of_the_messages(tmp_path: Path, dialect: str)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
     told = DIALECTS[dialect]
-    order = {"order_by": list(told.order), "order_type": [told.type] * len(told.order), "null.order": "lowest"}
+    order = {"order_by": list(told.order), "order_type": list(told.types), "null.order": "lowest"}
     table = Table.create(str(tmp_path / "table"), {"key": "id", "feed.dialect": told.name, **order, **NO_LIMITS})
     work = Work(tmp_path)
     for name in ("f_2.json", "f_1.json", "f_3.json"):
@@ -208,8 +96,18 @@ def test_two_tables(tmp_path: Path, dialect: str) -> None:
 
 CREATED = {"type": "table-create", "database": "d", "table": "u", "def": {"columns": []}, "ts": 1, "sql": "create"}
 ALTERED = {**CREATED, "type": "table-alter", "old": {"table": "u", "charset": "utf8"}, "position": "bin.1:1"}
+_CONTROL = {"record-type": "control", "schema-name": "", "table-name": "awsdms_apply_exceptions", "timestamp": "x"}
 _BOOT = {"database": "d", "table": "t", "ts": 1}
 NO_ROWS = [  # first messages of a feed, and how they are counted
+    (
+        "dms",
+        [
+            {"control": {"table-def": {}}, "metadata": {**_CONTROL, "operation": "create-table"}},
+            {"metadata": {**_CONTROL, "operation": "drop-column"}},
+            None,
+        ],
+        "2 schema change, 1 tombstone",
+    ),
     ("ogg", [None, None], "2 tombstone"),
     (
         "canal",
@@ -259,6 +157,14 @@ def without(message: Mapping[str, Any], *names: str) -> Any:
 
 FIRST = [Change(row(number, "x"), None, (1, number)) for number in range(100, 130)]
 _MAXWELL, _CANAL, _OGG, _OGG_UPDATE = maxwell(STORY[1]), canal(STORY[1]), ogg(STORY[1]), ogg(STORY[3])
+_DMS = dms(STORY[1])
+
+
+def dms_said(**said: Any) -> Any:
+    metadata = {**_DMS["metadata"], **{name.replace("_", "-"): value for name, value in said.items()}}
+    return {**_DMS, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+
+
 BAD = {
     "maxwell": [
         ({**_MAXWELL, "type": "x"}, "has the type 'x', which Maxwell does not write"),
@@ -315,6 +221,26 @@ BAD = {
         (lines(_OGG)[:-9], "is not JSON"),
         (b'{"op_type":"I","op_type":"I"}', "has the member 'op_type' twice"),
     ],
+    "dms": [
+        (dms_said(operation="truncate-table"), "has the metadata.operation 'truncate-table', which AWS DMS does not"),
+        (dms_said(operation=None), "has no metadata.operation, so it is no message of AWS DMS"),
+        (without(_DMS, "metadata"), "has no metadata.operation"),
+        (dms_said(table_name=None), "has no table"),
+        (
+            dms_said(stream_position=None),
+            "has no metadata.stream-position that can be read, which orders messages; set",
+        ),
+        (dms_said(stream_position="bin.000001:4"), "has no metadata.stream-position that can be read"),
+        (without(_DMS, "data"), "has no JSON object in 'data', or one with a member twice"),
+        (lines(_DMS).replace(b'{"id": 2', b'{"id": 1, "id": 2'), "has no JSON object in 'data', or one with a member"),
+        ({**_DMS, "before-image": [1]}, "has no JSON object in 'before-image'"),
+        ({**_DMS, "data": {"n": "b"}}, "has no field of the ID in 'data'"),
+        ({**_DMS, "data": {**_DMS["data"], "new": 1}}, "has the member 'data.new', which none of the first rows has"),
+        ({**_DMS, "data": {**_DMS["data"], "BI_new": 1}}, "has the member 'data.BI_new', which none of the first"),
+        ({**_DMS, "data": row(2, "b", "x")}, "field qty is not of type int64"),
+        (lines(_DMS).replace(b"\n", b"") + lines(_DMS), "is not JSON"),
+        (lines(_DMS)[:-9], "is not JSON"),
+    ],
     "maxwell by transaction": [
         (
             without(maxwell_by_transaction(STORY[0]), "xoffset"),
@@ -363,7 +289,9 @@ def test_messages_of_maxwell_that_nothing_orders(tmp_path: Path) -> None:
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
 
 
-@pytest.mark.parametrize(("dialect", "title"), [("maxwell", "Maxwell"), ("canal", "Canal"), ("ogg", "GoldenGate")])
+@pytest.mark.parametrize(
+    ("dialect", "title"), [("maxwell", "Maxwell"), ("canal", "Canal"), ("ogg", "GoldenGate"), ("dms", "AWS DMS")]
+)
 def test_a_file_of_another_form(tmp_path: Path, dialect: str, title: str) -> None:
     work = work_of(tmp_path, dialect)
     work.put("feed/f_1.json", lines(row(1, "a")))
@@ -422,3 +350,26 @@ def test_columns_that_say_what_is_missing(tmp_path: Path) -> None:
     work.put("feed/f_1.json", lines(found))
     work.run()
     assert work.rows() == [{**row(1, "a"), "x_isMissing": 5}]
+
+
+def test_messages_of_dms_without_a_position(tmp_path: Path) -> None:
+    """Nothing but clocks orders them, so a setting has to; rows of a load are older than all others."""
+    work = work_of(tmp_path, "dms")
+    loaded = {
+        "metadata": {"operation": "load", "schema-name": "d", "table-name": "t", "timestamp": "2026-01-01T09:00Z"}
+    }
+    work.put("feed/f_1.json", lines({"data": row(1, "old"), **loaded}))
+    work.run()  # messages of a load alone say the order of those that follow
+    assert work.rows() == [row(1, "old")]
+    work.put("feed/f_1.json", lines({"data": row(1, "old"), **loaded}, *map(dms, STORY)))
+    work.run(master="out1")
+    assert sorted(work.rows(), key=lambda one: one["id"]) == END
+
+    at = ("2026-01-31T10:00:00.000002Z", "2026-01-31T10:00:00.000001Z")
+    found = [dms_said(stream_position=None, timestamp=one) for one in at]
+    work.put("feed/f_1.json", lines(*({**one, "data": row(2, n)} for one, n in zip(found, "yx", strict=True))))
+    with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
+        work.run()
+    for settings, wanted in (({"order_by": "message.timestamp"}, "y"), ({"sequence.pattern": "last"}, "x")):
+        work.run(settings)
+        assert work.rows() == [row(2, wanted)]

@@ -189,6 +189,9 @@ def test_a_nested_value_is_text_for_text(tmp_path: Any, text: str) -> None:
     [
         ("f.json", b'[{"id":"a"}]', "is a JSON array; put each object of it on a line of its own"),
         ("f", b'[\n  {"id":"a"}\n]\n', "is a JSON array"),
+        ("f.json", b'{"id":"a"}{"id":"b"}', "has several JSON objects in one line; have each written with a line end"),
+        ("f.json", b'null\n{"id":{"a":1}} {"id":"b"}\n{"id":"c"}\n', "has several JSON objects in one line"),
+        ("f.json", b'{"id":"a"}' * 500_000, "has several JSON objects in one line"),
         ("f.json", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
         ("f.csv", b'{\n  "id": "a"\n}\n', "has a JSON object over several lines"),
         ("f.json", b'{\n  "id": "a"\n}', "has a JSON object over several lines"),

@@ -36,7 +36,11 @@ _ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 
 _TOO_DEEP = "is nested too deep"
 _OTHER = "does not begin with a JSON object", f"have JSON Lines delivered, or set another {setting('feed.format')}"
 _PRETTY = "has a JSON object over several lines", "put each object on a line of its own (jq 1.7 or newer: jq -c .)"
-
+_BY_FIREHOSE = "have each written with a line end (in Firehose, by its processor AppendDelimiterToRecord)"
+_JOINED = (
+    "has several JSON objects in one line",
+    f"{_BY_FIREHOSE}, or put each on a line of its own (jq 1.7 or newer: jq -c .)",
+)
 _CUT = "ends within its last line, which has no line end", "have it delivered again, whole"
 
 
@@ -52,11 +56,14 @@ class JsonLinesFiles:
         bom = head.startswith(UTF8_BOM)
         whole = head if len(head) < _SAMPLE else head[: head.rfind(b"\n") + 1]
         lines = [line for line in whole.removeprefix(UTF8_BOM).splitlines() if line.strip()]
-        first = next((line.lstrip() for line in lines if line.strip() != b"null"), b"{}")
+        others = [] if whole else [head.removeprefix(UTF8_BOM)]  # the beginning of a long line
+        first = next((line.lstrip() for line in (*lines, *others) if line.strip() != b"null"), b"{}")
         if first.startswith(b"["):
             raise OtherForm(*_ARRAY)
         if not first.startswith(b"{"):
             raise OtherForm(*_OTHER)
+        if _are_joined(first):
+            raise OtherForm(*_JOINED)
         if (head and not whole) or _is_cut(first):
             is_last = bool(whole) and not whole.endswith((b"\n", b"\r")) and first == lines[-1].lstrip()
             raise OtherForm(*(_CUT if is_last else _PRETTY))
@@ -105,6 +112,16 @@ class JsonLinesFiles:
 
 
 _ODD = re.compile(r'["\\\x00-\x1f]')  # in names that msgspec does not take
+
+
+def _are_joined(line: bytes) -> bool:
+    """Return whether another object follows the first one in a line."""
+    text = line.decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip().startswith("{")
 
 
 def _is_cut(line: bytes) -> bool:

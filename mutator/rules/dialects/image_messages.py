@@ -110,9 +110,9 @@ class ImageMessages(MessageRows):
 
     title: ClassVar[str]  # of the program that writes them
     codes: ClassVar[Mapping[bytes, bytes]]  # value of the member that says what a message is -> op code
-    kind: ClassVar[str]  # that member
+    kind: ClassVar[str]  # that member, or its path
     images: ClassVar[tuple[str, ...]]  # the members with images
-    says: ClassVar[tuple[str, ...]]  # the other members that are read
+    says: ClassVar[tuple[str, ...]]  # the other members that are read, or their paths
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
     parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
     key_members: ClassVar[tuple[str, ...]]  # the members that may name the fields of the ID
@@ -188,7 +188,7 @@ class ImageMessages(MessageRows):
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
-        if len(schema) and schema.get_field_index(self.kind) < 0:
+        if len(schema) and schema.get_field_index(self.kind.partition(".")[0]) < 0:
             raise ValueError(f"has no messages of {self.title} (it has {', '.join(schema.names)})")
         fields = list(self.fields_of_table or ())
         clash = next((one.name for one in fields if one.name in (FIELD, *self.beside)), None)
@@ -198,9 +198,14 @@ class ImageMessages(MessageRows):
 
     def file_schema(self, schema: Any, records: Any) -> Any:
         """Return the schema to read a file with: that of all messages."""
-        members = {one.name: one for one in schema}
-        members |= {name: pa.field(name, pa.string()) for name in (self.kind, *self.says, *self.images)}
-        return pa.schema([*members.values()], metadata={NULLS: b"", OTHERS: b""})
+        members, inner = {one.name: one for one in schema}, dict[str, list[Any]]()
+        for name in (self.kind, *self.says, *self.images):
+            outer, dot, own = name.partition(".")
+            members[outer] = pa.field(outer, pa.string())
+            if dot:
+                inner.setdefault(outer, []).append((own, pa.string()))
+        objects = {name: pa.field(name, pa.struct(own), metadata={OTHERS: b""}) for name, own in inner.items()}
+        return pa.schema([*(members | objects).values()], metadata={NULLS: b"", OTHERS: b""})
 
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
         """Return the members that say what a message is, and the images."""
@@ -209,11 +214,12 @@ class ImageMessages(MessageRows):
     def said(self, columns: Columns) -> list[bytes | None]:
         """Return what each message says. Raises Unclear if it has rows of several tables."""
         found: list[bytes | None] = []
-        for kind, table in zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True):
+        is_null = np.logical_and.reduce([flags(column.is_null()) for column in columns.values()])
+        rows = zip(columns[self.kind].to_pylist(), self.table_of(columns), is_null.tolist(), strict=True)
+        for kind, table, nothing in rows:
             code = self.codes.get(kind)
             if kind is None:
-                is_null = table is None
-                code = b"tombstone" if is_null else rejected(f"has no {self.kind}, so it is no message of {self.title}")
+                code = b"tombstone" if nothing else rejected(f"has no {self.kind}, so it is no message of {self.title}")
             elif code is None:
                 shown = kind[:SHOWN].decode(errors="replace")
                 code = rejected(f"has the {self.kind} '{shown}', which {self.title} does not write")

@@ -24,14 +24,14 @@ _REJECT = b"reject: "  # before the reason, as the op code of a row
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
 
-ORDER_TYPES = {"long": pa.int64(), "string": pa.string()}
+ORDER_TYPES = {"long": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
 
 
 class OrderPart(NamedTuple):
     """A field that orders mutations, of the rows of records."""
 
     name: str  # the path of the member that it is made of, or of a part of it
-    type: str  # long or string
+    type: str  # long, string or timestamp
     path: str
     pattern: str = ""  # of the part
 

@@ -1,0 +1,121 @@
+"""The envelope of messages of AWS DMS for Kinesis and Kafka: ``data`` and ``metadata``.
+
+    load insert    upsert of ``data``
+    update         the same. Where the image before has another key, it is deleted as well
+    delete         delete of the key in ``data``
+    create-table, drop-table, and others that are records of the type ``control``, and ``null``: they say nothing of a
+    record, and are counted by kind
+
+The image before an update is in ``before-image`` (setting of the task), or in members ``BI_<column>`` of ``data`` (a
+rule with the prefix of the manual's example). Both may have the key or the changed columns alone.
+
+The order is ``stream-position`` and ``transaction-record-id``, which the endpoint writes with
+``IncludeTransactionDetails``, if the source is PostgreSQL. Rows of a load have neither, and are older than all others.
+See docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.Kinesis.html.
+
+What is easily read wrong:
+
+- ``timestamp`` is the clock of DMS when it made the message, and ``commit-timestamp`` that of the source, which all
+  rows of a transaction share, and in MySQL all of a second. ``transaction-id`` is not in the order of commits. So these
+  order only if a setting names them.
+- ``stream-position`` begins with the LSN in hexadecimal, of a fixed width, in PostgreSQL alone. Other sources have
+  forms of their own, which no manual describes, so they are not compared.
+- A member that ``data`` lacks is NULL or an empty text: the endpoint leaves out both, unless ``IncludeNullAndEmpty`` is
+  set.
+- A control record may have the name of a table, but no row of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.dialects.image_messages import Columns, ImageMessages, Members, columns_of, object_in, unknown_member
+from mutator.rules.dialects.messages import FIELD, OrderPart, rejected, table_name
+from mutator.rules.envelope import FirstOfFile, Unwrapped
+
+_LOAD, _OPERATION, _BEFORE, _PREFIX = b"load", "metadata.operation", "before-image", "BI_"
+_CONTROL = (
+    *(b"create-table", b"drop-table", b"rename-table", b"change-columns"),
+    *(b"add-column", b"drop-column", b"rename-column", b"column-type-change"),
+)
+_ORDER = (
+    OrderPart(
+        "message.stream-position",
+        "string",
+        "metadata.stream-position",
+        r"^(?P<part>[0-9A-F]{8}/[0-9A-F]{8})(?:\.|$)",
+    ),
+    OrderPart("message.transaction-record-id", "long", "metadata.transaction-record-id"),
+)
+_TIMES = tuple(
+    OrderPart(f"message.{name}", "timestamp", f"metadata.{name}") for name in ("commit-timestamp", "timestamp")
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmsJson(ImageMessages):
+    """The envelope of messages of AWS DMS."""
+
+    title = "AWS DMS"
+    codes = {  # noqa: RUF012
+        **{code: code for code in (_LOAD, b"insert", b"update", b"delete")},
+        **dict.fromkeys(_CONTROL, b"schema change"),
+    }
+    parts = (*_ORDER, *_TIMES)
+    kind = _OPERATION
+    images = ("data",)
+    says = ("metadata.schema-name", "metadata.table-name", _BEFORE, *(one.path for one in parts))
+    unordered = frozenset({_LOAD})
+
+    def table_of(self, columns: Columns) -> Sequence[str | None]:
+        """Return schema.table of each message."""
+        schemas, tables = (columns[f"metadata.{name}-name"].to_pylist() for name in ("schema", "table"))
+        return [table_name(*names) for names in zip(schemas, (None for _ in schemas), tables, strict=True)]
+
+    def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
+        """Return the position in the log, if changes have one that can be compared, or if there are none."""
+        position = _ORDER[0]
+        changes = columns[position.path].filter(pc.not_equal(columns[_OPERATION], _LOAD))
+        return () if 0 < len(changes) == position.values(changes).null_count else _ORDER
+
+    def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
+        """Return the fields of a table in its messages, without those of the images before."""
+        found = super().fields_in(columns, first)
+        return pa.schema([one for one in found if not _is_before(one.name, {*found.names})])
+
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+        """Return a row for each message, or two for one that changes the key."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        orders = self.order_columns(columns, records)
+        codes = self.ordered(self.said(columns), orders, "set IncludeTransactionDetails, or order_by, as the files can")
+        names = [one.name for one in records if one.name not in (FIELD, *self.beside)]
+        known = {*names, *(one.name for one in self.fields_of_table or ())}
+        acts = {self.delete, *(self.upsert_codes or ())}
+        images: tuple[list[Members], list[Members]] = ([{}] * len(batch), [{}] * len(batch))
+        texts = zip(columns["data"].to_pylist(), columns[_BEFORE].to_pylist(), strict=True)
+        for row, (data, before) in enumerate(texts):
+            if codes[row] not in acts:
+                continue
+            after, old = object_in(data or b""), object_in(before or b"{}")
+            if after is None or old is None:
+                lacking = "data" if after is None else _BEFORE
+                codes[row] = rejected(f"has no JSON object in '{lacking}', or one with a member twice")
+                continue
+            marked = {name.removeprefix(_PREFIX): value for name, value in after.items() if _is_before(name, known)}
+            unknown = next((one for one in after if one not in known and not _is_before(one, known)), None)
+            if unknown is not None:
+                codes[row] = rejected(unknown_member("data", unknown))
+                continue
+            images[0][row], images[1][row] = {**after, **marked, **old}, after
+        before, after = (columns_of(one, dict.fromkeys((*names, *self.keys))) for one in images)
+        return self.changes(self.keyed(codes, before, after), (before, after), orders, records)
+
+
+def _is_before(name: str, known: Set[str]) -> bool:
+    """Return whether a member has the value of a column before an update. known: fields."""
+    return name.startswith(_PREFIX) and name.removeprefix(_PREFIX) in known
