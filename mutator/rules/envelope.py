@@ -36,6 +36,9 @@ from mutator.errors.parts import setting
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.op_codes import is_truncate, presence
 
+# In the metadata of a pa.Schema to read text with: rows of all widths are read. The value is the name of another field
+# that can be read, their number of fields; the fields that a row lacks are NULL.
+ANY_WIDTH = b"any width"
 UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
 
 _DELETE_IN_MASTER, _TRUNCATE_IN_MASTER = "marks a delete in the master", "marks a truncate in the master"
@@ -125,6 +128,10 @@ class FirstOfFile(Protocol):
     @property
     def is_json(self) -> bool:
         """Whether the file is JSON Lines."""
+
+    @property
+    def is_delimited(self) -> bool:
+        """Whether the file is text with delimiters, so that a row may have another number of fields."""
 
     @property
     def sequence(self) -> int | None:

@@ -33,6 +33,7 @@ class EnvelopeKind(NamedTuple):
     formats: tuple[str, ...] = ()  # of the files that it reads; (): all
     usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
     note: str = ""  # on what the files cannot say
+    of_table: tuple[str, ...] = ()  # fields with the name of a row's table
     by_sequence: bool = False  # the sequences in the names of the files are a part of its order
     # Whether a file is of the dialect: the paths of its fields, and a function that returns the first values of one
     recognizes: Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool] | None = None
@@ -62,8 +63,10 @@ def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
         DIALECT,
         own.settings,
         f"{own.field} says what a row does",
+        {"table": "table"} if own.about else {},
         usual={} if own.pattern is None else {_SEQUENCES: own.pattern},
         note=own.note,
+        of_table=own.about,
         by_sequence=own.by_sequence,
         recognizes=own.recognizes,
         inserts=own.inserts,
@@ -268,6 +271,16 @@ def chosen_by(setting: str) -> tuple[str, ...]:
     ('code', 'not null')
     """
     return tuple(name for name, one in ENVELOPES.items() if one.setting == setting)
+
+
+def has_tables(envelope: str, names: Sequence[str]) -> bool:
+    """Return whether rows with these fields say their table, so that those of others may have more or fewer fields.
+
+    >>> has_tables("ticdc-csv", ["ticdc-meta$table", "TICDC-META$SCHEMA", "id"]), has_tables("aws-dms", ["Op", "id"])
+    (True, False)
+    """
+    wanted = {*ENVELOPES[envelope].of_table}
+    return bool(wanted) and wanted <= {name.lower() for name in names}
 
 
 def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str | None:

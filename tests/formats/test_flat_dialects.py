@@ -299,11 +299,11 @@ def test_files_of_two_tables(tmp_path: Path) -> None:
     work.run({"field.names": f"{names},id,n"})
     assert work.rows() == [{"id": 1, "n": "a"}, {"id": 9, "n": "z"}]
     work.put("feed/CDC000002.csv", b"I,u,s,7,1,a\n")
-    with pytest.raises(DataError, match=r"has rows of s\.u, and others are of s\.t.*; give the files of one table"):
+    with pytest.raises(DataError, match=r"has rows of s\.u, and others are of s\.t, as in .*; set feed\.table to that"):
         work.run({"field.names": f"{names},id,n"})
 
 
 def test_settings_of_another_dialect(tmp_path: Path) -> None:
-    work = work_of(tmp_path, CASES[0])
+    work = work_of(tmp_path, CASES[2])
     with pytest.raises(ConfigError, match=r"feed\.table: 't' needs feed\.dialect=debezium-json or"):
         work.run({"feed.table": "t"})

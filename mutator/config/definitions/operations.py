@@ -121,8 +121,8 @@ class OpSpec:
         "feed.table",
         forms.TEXT,
         None,
-        "the table whose messages are taken, as `schema.table`, or `database.table` where there are no schemas; "
-        "messages of others are counted as ignored. Without it, messages of two tables stop the run",
+        "the table whose rows are taken, as `schema.table`, or `database.table` where there are no schemas; those of "
+        "others are counted as ignored. Without it, rows of two tables stop the run",
     )
     time_unit: str | None = defined(
         DELETES,

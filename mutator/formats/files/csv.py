@@ -21,7 +21,8 @@ from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, scan
 from mutator.formats.files.lines import CHUNK, chunks
 from mutator.formats.files.quotes import QUOTE, plain, quote_marks, unquoted
 from mutator.formats.values.scalar_text import as_text
-from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, binary, concatenated, joined
+from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, binary, concatenated, joined
+from mutator.rules.envelope import ANY_WIDTH
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
@@ -91,7 +92,10 @@ class CsvFiles:
         )
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
-        """Yield rows whose fields are large_binary, NULL where they have the text for NULL."""
+        """Yield rows whose fields are large_binary, NULL where they have the text for NULL.
+
+        schema: may have the mark ``ANY_WIDTH``.
+        """
         before, delimiter, quoted = 0, dialect.delimiter[0], partial(self._quoted, escape=dialect.escape)
         blocks, window = self._lines(content)
         for offset, chunk, why in self._chunks(blocks, window, dialect):
@@ -152,9 +156,19 @@ class CsvFiles:
     def _batch(self, lines: Lines, before: int, schema: Any, names: Sequence[str], dialect: Dialect) -> RowBatch:
         """Return the rows of a chunk. before: number of rows of the split before it."""
         data, table = lines.data, lines.table
-        good, reason, column = self._parsed(data, table, len(schema), dialect)
+        width_field = (schema.metadata or {}).get(ANY_WIDTH)
+        good, reason, column = self._parsed(data, table, len(schema) if width_field is None else None, dialect)
         rows = np.flatnonzero(good)
-        columns = [column(rows, schema.get_field_index(name)) for name in names]
+        if width_field is None:
+            columns = [column(rows, schema.get_field_index(name)) for name in names]
+        else:
+            widths = pa.array(np.char.mod("%d", table.fields[rows]), pa.string()).cast(pa.large_binary())
+            columns = [
+                widths
+                if name == width_field.decode()
+                else _where_it_is(table, rows, schema.get_field_index(name), column)
+                for name in names
+            ]
         batch = pa.RecordBatch.from_arrays(columns, schema=_binary_schema(names))
         bad = (lines.reject(row, before, reason(row)) for row in np.flatnonzero(~good).tolist())
         rejects = lines.rejects(before, bad)
@@ -165,16 +179,19 @@ class CsvFiles:
         numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table) - len(lines.unreadable)
         return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw, as_text=True)
 
-    def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
-        """Return which rows are good, the reason of a bad one, and a function from rows and position to a column."""
+    def _parsed(self, data: Bytes, table: LineTable, width: int | None, dialect: Dialect) -> tuple[Flags, Any, Any]:
+        """Return which rows are good, the reason of a bad one, and a function from rows and position to a column.
+
+        width: the number of fields of a good row; None: any.
+        """
         good, why = self._good(data, table, self._quoted(data, dialect.escape), width, dialect)
         return good, why, lambda rows, position: self._column(table.field(data, rows, position), dialect)
 
     def _good(
-        self, data: Bytes, table: LineTable, quoted: Flags | None, width: int, dialect: Dialect
+        self, data: Bytes, table: LineTable, quoted: Flags | None, width: int | None, dialect: Dialect
     ) -> tuple[Flags, Any]:
         """Return which rows are good, and a function that returns the reason of a bad one."""
-        good = table.fields == width
+        good = np.ones(len(table), np.bool_) if width is None else table.fields == width
         stray = np.zeros(len(table), np.bool_)
         if quoted is not None:
             body = data[: -len(PAD)]
@@ -222,6 +239,13 @@ class CsvFiles:
     def writer(self, stream: BinaryIO, schema: Any, dialect: Dialect) -> TableWriter:
         """Return a writer to a stream."""
         return _Writer(stream, schema, dialect)
+
+
+def _where_it_is(table: LineTable, rows: Ints, position: int, column: Any) -> Any:
+    """Return the field of some rows at a position, NULL in those that end before it. column: as of ``_parsed``."""
+    has = table.fields[rows] > position
+    values = column(rows[has], position)
+    return values if has.all() else values.take(pa.array(np.cumsum(has) - 1, mask=~has))
 
 
 def _binary_schema(names: Sequence[str]) -> Any:

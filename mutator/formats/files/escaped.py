@@ -73,7 +73,7 @@ class EscapedFiles(TextFiles):
         read = Unescaped.of(data, LineTable.of(data, NEWLINE, None))
         return field if read.faults or read.nulls is not None else read.data[: read.table.ends[0]].tobytes()
 
-    def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
+    def _parsed(self, data: Bytes, table: LineTable, width: int | None, dialect: Dialect) -> tuple[Flags, Any, Any]:
         good, why = self._good(data, table, None, width, dialect)
         read = Unescaped.of(data, table)
         ragged = ~good

@@ -63,6 +63,10 @@ class _First:
         return self._source.file_format == "json"
 
     @property
+    def is_delimited(self) -> bool:
+        return self._source.format.delimited
+
+    @property
     def sequence(self) -> int | None:
         return self._source.sequence
 

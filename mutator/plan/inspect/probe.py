@@ -13,8 +13,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, BinaryIO, cast
 
-import pyarrow as pa
-
 from mutator.config.settings import RowSpec
 from mutator.errors import error
 from mutator.errors.display import counted
@@ -33,6 +31,7 @@ from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.encodings import UTF8, transcoded
+from mutator.rules.envelopes import has_tables
 from mutator.rules.header_lines import configured_names, header_names
 from mutator.rules.known_formats import BY_TITLE, FORMATS, format_of_suffix
 from mutator.rules.partition_paths import values_above
@@ -178,12 +177,13 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool
     if row is None:
         return source
     fields = split(row)
-    source = replace(source, width=len(fields))
+    width = len(names) if has_tables(rows.ops.envelope, names) else len(fields)
+    source = replace(source, width=width)
     names = _names_by_position(rows, source, names, of_master)
     if rows.text.header_check and not rows.text.header_lines and names:
         _check_first_row(source, fields, names)
-    schema = headerless_schema(len(fields), names)
-    return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
+    schema = headerless_schema(width, names)
+    return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == width))
 
 
 def _check_first_row(source: Source, fields: Sequence[bytes], names: Sequence[str]) -> None:
@@ -332,19 +332,15 @@ def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, .
     Raises DataError for another width.
     """
     names = _names_by_position(rows, replace(source, width=len(schema)), field_names, of_master)
-    if len(schema) != len(names):
+    if len(schema) != len(names) and not has_tables(rows.ops.envelope, names):
         what = f"its first row has {counted(len(schema), 'field')}"
         if rows.text.names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
         what += f", and {MASTER} has {len(names)}: {', '.join(names)}"
-        cure = f"set {setting('field.delim.regex')} to the delimiter of its fields"
-        if len(schema) != 1:
-            cure = (
-                f"set {setting('field.delim.regex')}, or {setting('field.names')}, or {setting('header.lines=1')}, as "
-                "the file has it"
-            )
+        others = f", or {setting('field.names')}, or {setting('header.lines=1')}, as the file has it"
+        cure = f"set {setting('field.delim.regex')}{others if len(schema) > 1 else ' to the delimiter of its fields'}"
         raise error("width", where=source.path, what=what, cure=cure)
-    return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    return headerless_schema(len(names), names)
 
 
 def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ...], of_master: bool) -> tuple[str, ...]:
@@ -355,6 +351,8 @@ def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ..
     """
     if has_ids_alone(rows, source, len(field_names)):
         return id_names(rows.key, field_names)
+    if has_tables(rows.ops.envelope, field_names):  # the first row may be of another table
+        return field_names
     above = {name for name, _ in values_above(source.path)}
     in_path = {name for name in field_names if name in above}
     op = {one for at, one in enumerate(field_names) if str(rows.ops.field).lower() in (str(at), one.lower())}

@@ -23,6 +23,9 @@ Codes and names of fields are read in any case. What is easily read wrong:
 - ``_change_ordinal`` starts at 0 in each view of Iceberg. The number in the name of the file comes before it.
 - ``__$seqval`` is the position in the log, which may differ from the order within a transaction. ``__$command_id`` is
   that order; the functions that return changes leave it out, and net changes leave both out.
+- Rows that say their table may be of several, in one file of text: in files that DMS writes with
+  ``PreserveTransactions``, the operation, the table and the schema come before the columns, as TiCDC has them. Rows of
+  other tables have other widths. ``B`` and ``C`` mark where a transaction begins and ends.
 - LSNs are binary in Parquet, and hexadecimal in text. Here they are hexadecimal in lower case, so both compare.
 """
 
@@ -32,6 +35,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 BEFORE = "image before an update"  # the code of these rows where they are ignored
+OTHER_TABLE, TRANSACTION = "other table", "transaction"  # those of rows that are ignored, too
 SEQUENCE = "file sequence"  # of the rows of records
 
 
@@ -54,7 +58,8 @@ class FlatDialect(NamedTuple):
     order: tuple[FlatOrder, ...] = ()
     others: tuple[str, ...] = ()  # fields that are not the record's
     optional: bool = False  # files may lack the field; their rows are upserts
-    about: tuple[str, ...] = ()  # fields with the name of the table
+    about: tuple[str, ...] = ()  # fields with the names of the schema and the table, in lower case
+    marks: tuple[str, ...] = ()  # codes, or beginnings of them, of rows at the borders of a transaction
     needed: tuple[str, ...] = ()  # fields of the order, one of which has a value in each row
     by_sequence: bool = False  # the sequence of the file comes first in the order
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
@@ -98,7 +103,7 @@ class FlatDialect(NamedTuple):
             "delete.when": "code",
             "deleted.op.code": ",".join(self.deletes),
             "upsert.op.code": ",".join(self.upserts),
-            "ignore.op.code": BEFORE,
+            "ignore.op.code": ",".join((BEFORE, *((OTHER_TABLE, TRANSACTION) if self.about else ()))),
             "op.code.keep": "false",
         }
 
@@ -109,6 +114,9 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         upserts=("I", "U"),
         deletes=("D",),
         optional=True,
+        others=("dms-schema", "dms-table"),
+        about=("dms-schema", "dms-table"),
+        marks=("b", "c"),
         pattern="dms",
         inserts=("I",),
         null="NULL",

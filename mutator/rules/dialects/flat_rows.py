@@ -7,34 +7,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mutator.errors.display import counted
 from mutator.errors.parts import setting
-from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, FlatDialect
-from mutator.rules.envelope import REJECTED, FirstOfFile, OpCodeField, Operation, Unclear, Unwrapped
+from mutator.rules.byte_columns import Ints
+from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, OTHER_TABLE, SEQUENCE, TRANSACTION, FlatDialect
+from mutator.rules.dialects.messages import SHOWN, MessageRows, is_rejected, rejected, table_name
+from mutator.rules.envelope import ANY_WIDTH, FirstOfFile, Unclear, Unwrapped
 from mutator.rules.order_columns import flags
 
-_REJECT, _SHOWN = b"reject: ", 40
 _KEYS = "keyColumns"
+_WIDTH = "number of fields"  # of a row
 _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
 _BYTES = pa.large_binary()
+_NONE = pa.scalar(None, _BYTES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlatRows(OpCodeField):
+class FlatRows(MessageRows):
     """The envelope of the rows of such a dialect."""
 
-    unwraps = True
     dialect: str
     names: tuple[tuple[str, str], ...] = ()  # of the dialect's fields that the file has, and how it spells them
     sequence: int | None = None  # of the file
     binary: tuple[str, ...] = ()  # fields of LSNs that are bytes
+    width: int | None = None  # of the rows of the table, in text that may have rows of others
 
     @property
     def _own(self) -> FlatDialect:
@@ -57,12 +62,6 @@ class FlatRows(OpCodeField):
         first = [(SEQUENCE, "long")] * own.by_sequence
         return (*first, *((one.name, one.type) for one in own.order if one.name in found), (own.rank, "long"))
 
-    def operation(self, value: bytes) -> Operation:
-        """Look up an op code, or the reason of a reject."""
-        if value.startswith(_REJECT):
-            return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
-        return super().operation(value)
-
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> FlatRows:
         """Return the envelope of a file, with its spelling of the dialect's fields."""
         own, names = self._own, setting("field.names")
@@ -78,15 +77,35 @@ class FlatRows(OpCodeField):
                 what, f"if it has no header, set {names} to the names of its fields in order, with {own.field}"
             )
         lsns = [spelled[one.name] for one in own.order if one.is_lsn]
-        of_table = [name for name in (spelled[one] for one in own.about) if name is not None]
-        batch = first.batch(schema, of_table) if of_table else None
-        return replace(
+        found = replace(
             self,
-            about=".".join(one[0].cast(pa.string()).as_py() or "" for one in batch.columns) if batch else None,
+            about=self.table,
+            keys=tuple(keys),
             names=tuple((name, found) for name, found in spelled.items() if found is not None),
             sequence=first.sequence,
             binary=tuple(name for name in lsns if name is not None and _is_binary(schema.field(name).type)),
         )
+        if found._says_table:
+            found = replace(found, width=len(schema) if first.is_delimited else None)
+            tables = found.tables(schema, first) if self.table is None else ()
+            found = replace(found, about=next(iter(tables), self.table))
+        return found
+
+    def tables(self, schema: Any, first: FirstOfFile) -> Sequence[str]:
+        """Return the tables in the fields that name them."""
+        own = self if self.names else self.for_file(schema, first, ())
+        names = own.file_fields(())
+        batch = first.batch(own.file_schema(schema, ()), names) if own._says_table else None
+        if batch is None:
+            return ()
+        columns = own._columns(batch)
+        tables, numbers = own._tables(columns, own._codes(columns.get(own._own.field), len(batch), False))
+        return [table for number in numbers.tolist() if (table := tables[number]) is not None]
+
+    @property
+    def _says_table(self) -> bool:
+        """Whether rows say their table."""
+        return bool(self._own.about) and {*self._own.about} <= {name for name, _ in self.names}
 
     def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
         """Return the key in a file beside that describes the table."""
@@ -112,19 +131,25 @@ class FlatRows(OpCodeField):
         made = [pa.field(name, pa.int64()) for name in self.beside if name in (SEQUENCE, own.rank)]
         return pa.schema([*fields, pa.field(own.field, pa.string()), *made])
 
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the schema of the file; rows of other tables in text may have more or fewer fields."""
+        return schema if self.width is None else schema.with_metadata({ANY_WIDTH: _WIDTH.encode()})
+
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the fields as the file spells them, with the one that says what a row does."""
+        """Return the fields as the file spells them, with those that say what a row does, and of what."""
         own, found = self._own, dict(self.names)
         made = {own.field, own.rank, SEQUENCE}
+        says = [found[name] for name in (own.field, *(own.about if self._says_table else ())) if name in found]
         wanted = [found.get(name, name) for name in names if name not in made]
-        return [*dict.fromkeys((*wanted, *([found[own.field]] if own.field in found else [])))]
+        return [*dict.fromkeys((*wanted, *says, *([] if self.width is None else [_WIDTH])))]
 
     def unwrap(self, batch: Any, records: Any) -> Unwrapped:
-        """Return a row for each row."""
-        own, taken = self._own, {spelled: name for name, spelled in self.names}
-        columns = dict(zip([taken.get(name, name) for name in batch.schema.names], batch.columns, strict=True))
+        """Return a row for each row. Raises Unclear if they are of several tables."""
+        own, columns = self._own, self._columns(batch)
         is_ranked = records.get_field_index(own.rank) >= 0
         codes = self._codes(columns.pop(own.field, None), len(batch), is_ranked)
+        if self._says_table:
+            codes = self._of_table(columns, codes)
         columns[own.rank] = pa.array(np.array([code not in self.delete_codes for code in codes], np.int64))
         columns[SEQUENCE] = pa.array([self.sequence] * len(batch), pa.int64())
         wrong = dict[int, str]()
@@ -136,27 +161,64 @@ class FlatRows(OpCodeField):
             lacks = f"has no value in {' or '.join(own.needed)}, which orders the changes"
             wrong |= {row: wrong.get(row, lacks) for row in np.flatnonzero(~np.logical_or.reduce(needed)).tolist()}
         for row, reason in wrong.items():
-            if not codes[row].startswith(_REJECT):
-                codes[row] = _REJECT + reason.encode()
+            if codes[row] not in self.ignore_codes and not is_rejected(codes[row]):
+                codes[row] = rejected(reason)
         columns[own.field] = pa.array(codes, _BYTES)
         found = {name: column for name, column in columns.items() if records.get_field_index(name) >= 0}
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]))
+
+    def _columns(self, batch: Any) -> dict[str, Any]:
+        """Return the columns of rows, those of the dialect by its own names."""
+        taken = {spelled: name for name, spelled in self.names}
+        return dict(zip([taken.get(name, name) for name in batch.schema.names], batch.columns, strict=True))
+
+    def _tables(self, columns: Mapping[str, Any], codes: Sequence[bytes]) -> tuple[list[str | None], Ints]:
+        """Return names of tables, and for each row the number of its own; None is that of a row without a table."""
+        has = np.array([code != TRANSACTION.encode() for code in codes], np.bool_)
+        both = [_bytes(columns[name]) for name in self._own.about]
+        found = pc.if_else(
+            pa.array(has), pc.binary_join_element_wise(*both, pa.scalar(b"\0", _BYTES)), _NONE
+        ).dictionary_encode()
+        pairs = [one.split(b"\0") for one in found.dictionary.to_pylist()]
+        names = [table_name(schema, None, table) for schema, table in pairs]
+        return [*names, None], found.indices.fill_null(len(names)).to_numpy()
+
+    def _of_table(self, columns: dict[str, Any], codes: Sequence[bytes]) -> list[bytes]:
+        """Return what each row does if it is of the table, else why it is none. Raises Unclear."""
+        tables, numbers = self._tables(columns, codes)
+        about = next((name for name in (self.about, *tables) if name is not None), None)
+        is_own = [name is None or replace(self, about=about).is_own(name) for name in tables]
+        widths = None if self.width is None else columns.pop(_WIDTH).to_pylist()
+        found, mark, lacks = [*codes], TRANSACTION.encode(), " and ".join(self._own.about)
+        for row, number in enumerate(numbers.tolist()):
+            width = self.width if widths is None else int(widths[row])
+            if codes[row] == mark:
+                continue
+            if tables[number] is None:
+                found[row] = rejected(f"has no value in {lacks}, which name its table")
+            elif not is_own[number]:
+                found[row] = OTHER_TABLE.encode()
+            elif width != self.width and codes[row] not in self.truncate_codes:
+                found[row] = rejected(f"has {counted(int(width or 0), 'field')} and should have {self.width}")
+        return found
 
     def _codes(self, column: Any, count: int, is_ranked: bool) -> list[bytes]:
         """Return what each row does. is_ranked: upserts are ordered after deletes."""
         own = self._own
         if column is None:
             return [own.upserts[0].encode()] * count
+        marks = own.marks if self._says_table else ()
         said = {code.lower(): code.encode() for code in own.codes}
         said |= {code.lower(): own.deletes[0].encode() if is_ranked else BEFORE.encode() for code in own.before}
 
         def code_of(value: str | bytes | None) -> bytes:
             text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
             code = said.get(text.strip().lower())
+            if text.partition("|")[0].strip().lower() in marks:
+                return TRANSACTION.encode()
             if code is None and text:
-                code = _REJECT
-                code += f"has '{text[:_SHOWN]}' in {own.field}, which is none of {', '.join(own.codes)}".encode()
-            return code or _REJECT + f"has no value in {own.field}, which says what the row does".encode()
+                code = rejected(f"has '{text[:SHOWN]}' in {own.field}, which is none of {', '.join(own.codes)}")
+            return code or rejected(f"has no value in {own.field}, which says what the row does")
 
         texts = column.cast(_BYTES if _is_binary(column.type) else pa.string()).dictionary_encode()
         codes = [*map(code_of, texts.dictionary.to_pylist()), code_of(None)]
@@ -170,7 +232,7 @@ class FlatRows(OpCodeField):
             text = text.hex().encode() if is_bytes and text is not None else text
             match = None if text is None else _LSN.fullmatch(text.strip().lower())
             if text is not None and match is None:
-                shown = text[:_SHOWN].decode("utf-8", "replace")
+                shown = text[:SHOWN].decode("utf-8", "replace")
                 wrong[row] = f"has '{shown}' in {name}, which is no LSN of 20 hexadecimal digits"
             found.append(None if match is None else match[1].decode())
         return pa.array(found, pa.string())
@@ -184,6 +246,11 @@ def _spelled(name: str, names: Sequence[str]) -> str | None:
     """
     same = [one for one in names if one.lower() == name.lower()]
     return name if name in same else same[0] if len(same) == 1 else None
+
+
+def _bytes(column: Any) -> Any:
+    """Return a column of text, or of another form of it, as bytes."""
+    return column.cast(_BYTES) if _is_binary(column.type) else column.cast(pa.string()).cast(_BYTES)
 
 
 def _is_binary(data_type: Any) -> bool:

@@ -1,0 +1,126 @@
+"""Flat rows of several tables in one feed: those of one are taken, and others may have more or fewer fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mutator
+from mutator.cli import main
+from mutator.errors import DataError
+from mutator.table.table import Table
+from tests.formats.test_flat_dialects import CASES, RESULT, STORY, Case, work_of
+from tests.support.named_runs import ENGINES, Work
+
+CASE_OF = {case.dialect: case for case in CASES}
+META = {
+    "aws-dms": ("Op", "dms-table", "dms-schema"),
+    "ticdc-csv": tuple(f"ticdc-meta${name}" for name in ("operation", "table", "schema", "commit-ts")),
+}
+MORE = {"feed ignored", "feed no mutations"}  # counts of the rows of other tables
+OTHERS = ["I,u,s,1", "D,t,r,4,5,6,7,8,9,10", 'U,u,s,"a, b",,,,"\n"', "Z,u,s,1,2"]  # rows of s.u and r.t
+
+
+def names_of(dialect: str) -> str:
+    return ",".join((*META[dialect], "id", "n"))
+
+
+def rows_of(case: Case) -> list[str]:
+    """Return the story as lines without a header: what a row does, its table, and its columns."""
+    found = []
+    for one in case.rows(STORY):
+        values = [one[case.field], "t", "s", *([one["ticdc-meta$commit-ts"]] if case.dialect == "ticdc-csv" else [])]
+        found.append(",".join(map(str, (*values, one["id"], one["n"] or ""))))
+    return found
+
+
+def put(work: Work, case: Case) -> None:
+    """Write the story with rows of other tables between its own, and with the borders of transactions from DMS."""
+    marks = ["B,7,1,2026-01-31 10:00:00", "C,7,1,2026-01-31 10:00:00"] if case.dialect == "aws-dms" else [""]
+    between = [*OTHERS, *marks]
+    mixed = [line for number, own in enumerate(rows_of(case)) for line in (between[number % len(between)], own)]
+    half = len(mixed) // 2
+    for number, lines in enumerate((mixed[:half], mixed[half:]), 1):
+        work.put(f"feed/{case.name.format(number)}.csv", "\n".join(lines).encode() + b"\n")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dialect", META)
+def test_rows_of_one_table(tmp_path: Path, dialect: str, engine: str) -> None:
+    """The rows and the counts are those of a feed without the rows of other tables."""
+    case = CASE_OF[dialect]
+    alone, mixed = (work_of(tmp_path / name, case, engine) for name in ("alone", "mixed"))
+    for number in (1, 2):
+        lines = (
+            rows_of(case)[number - 1 :: 2] if dialect == "ticdc-csv" else rows_of(case)[4 * number - 4 :][: 4 * number]
+        )
+        alone.put(f"feed/{case.name.format(number)}.csv", "\n".join(lines).encode())
+    put(mixed, case)
+    settings = {"field.names": names_of(dialect), "feed.table": "s.t", "split.bytes": "40"}
+    reports = [work.run(settings) for work in (alone, mixed)]
+    assert alone.rows() == mixed.rows() == RESULT
+    counts = [{name: n for name, n in one.counts.items() if name not in MORE} for one in reports]
+    assert counts[0] == counts[1]
+    assert not reports[1].rejects
+    own = len(rows_of(case))
+    shown = {"aws-dms": "other table, 2 transaction", "ticdc-csv": "other table"}[dialect]
+    others = {"aws-dms": own - 2, "ticdc-csv": own - own // 5}[dialect]
+    assert f"messages that are no rows: {others} {shown}" in reports[1].notes
+
+
+@pytest.mark.parametrize("dialect", META)
+def test_two_tables_without_a_choice(tmp_path: Path, dialect: str) -> None:
+    case = CASE_OF[dialect]
+    work = work_of(tmp_path, case)
+    work.put(f"feed/{case.name.format(1)}.csv", "\n".join((rows_of(case)[0], OTHERS[0])).encode())
+    with pytest.raises(DataError, match=r"has rows of s\.u, and others are of s\.t; set feed\.table to that of the"):
+        work.run({"field.names": names_of(dialect)})
+    work.put(f"feed/{case.name.format(1)}.csv", rows_of(case)[0].encode())
+    work.put(f"feed/{case.name.format(2)}.csv", OTHERS[0].encode())
+    with pytest.raises(DataError, match=r"has rows of s\.u, and others are of s\.t, as in .*; set feed\.table to that"):
+        work.run({"field.names": names_of(dialect)})
+
+
+def test_a_table_takes_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASE_OF["aws-dms"]
+    work = Work(tmp_path)
+    put(work, case)
+    table = Table.create(
+        str(tmp_path / "table"),
+        {"key": "id", "feed.dialect": "aws-dms", "feed.table": "s.t", "field.names": names_of("aws-dms")},
+    )
+    table.apply(str(tmp_path / "feed"))
+    found = sorted(table.scan().to_arrow().to_pylist(), key=repr)
+    assert [(str(one["id"]), one["n"]) for one in found] == [(str(one["id"]), one["n"]) for one in RESULT]
+    assert main(["explain", str(tmp_path / "table"), "3", "--feed", str(tmp_path / "feed")]) == 0
+    assert capsys.readouterr().out.count("    upsert, ") == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_wrong_rows_of_a_table(tmp_path: Path, engine: str) -> None:
+    """A cut row whose table is not known is no row of another one."""
+    work = work_of(tmp_path, CASE_OF["aws-dms"], engine)
+    bad = {
+        "I,t,s,3": "has 4 fields and should have 5",
+        "I,t,s,3,c,d": "has 6 fields and should have 5",
+        "X,t,s,4,r": "has 'X' in Op, which is none of I, U, D",
+        ",t,s,4,r": "has no value in Op, which says what the row does",
+        "I,u": "has no value in dms-schema and dms-table, which name its table",
+        "I": "has no value in dms-schema and dms-table, which name its table",
+    }
+    lines = ["B|1|s|x", "I,t,s,1,a", *bad, "C|2", "I,u,s,1"]
+    work.put("feed/20260101-100000001.csv", "\n".join(lines).encode())
+    report = work.run({"field.names": names_of("aws-dms"), "feed.table": "s.t"})
+    assert [one["reason"] for one in mutator.Rejects(path=report.rejected_file).to_pylist()] == [*bad.values()]
+    assert [row["id"] for row in work.rows()] == [1, 9]
+    assert "messages that are no rows: 2 transaction, 1 other table" in report.notes
+
+
+def test_the_time_of_a_commit_before_the_columns(tmp_path: Path) -> None:
+    """With TimestampColumnName, the time is at the fourth place; and fields may have another delimiter."""
+    work = work_of(tmp_path, CASE_OF["aws-dms"])
+    work.put("feed/20260101-100000001.csv", b"B|1|s|x\nI|t|s|2026-01-01 10:00:00.000001|1|a,b\nI|u|s|x\nC|1|s|x\n")
+    names = "Op,dms-table,dms-schema,at,id,n"
+    work.run({"field.names": names, "feed.table": "s.t", "field.delim.regex": "|", "field.delim": "|"})
+    assert [{"id": row["id"], "n": row["n"]} for row in work.rows()] == [{"id": 1, "n": "a,b"}, {"id": 9, "n": "z"}]
