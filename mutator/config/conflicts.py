@@ -146,7 +146,7 @@ def _order_max(order: OrderSpec, given: Given) -> Messages:
 def _decided(ops: OpSpec, given: Given) -> Messages:
     kind = ENVELOPES[ops.envelope]
     for key in dict.fromkeys((*kind.decides, *_OTHER_CODES)) if kind.decides else ():
-        if key in given:
+        if key in given and key not in kind.usual:
             chosen = setting(f"{kind.setting} = {ops.envelope}")
             yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, where {kind.why}"
 

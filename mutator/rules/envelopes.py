@@ -33,7 +33,6 @@ class EnvelopeKind(NamedTuple):
     formats: tuple[str, ...] = ()  # of the files that it reads; (): all
     usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
     note: str = ""  # on what the files cannot say
-    of_table: tuple[str, ...] = ()  # fields with the name of a row's table
     by_sequence: bool = False  # the sequences in the names of the files are a part of its order
     # Whether a file is of the dialect: the paths of its fields, and a function that returns the first values of one
     recognizes: Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool] | None = None
@@ -57,16 +56,22 @@ def _of(module: str, name: str, **own: Any) -> Callable[..., Envelope]:
     return made
 
 
+_CODES = ("deleted.op.code", "upsert.op.code", "truncate.op.code")
+
+
 def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
+    usual = {**own.usual, **({} if own.pattern is None else {_SEQUENCES: own.pattern})}
+    codes = {key: value for key, value in own.settings.items() if own.settable and key in _CODES}
+    members = {**({"table": "table"} if own.about else {}), **({"unset": "unset"} if own.may_lack else {})}
     return EnvelopeKind(
         _of("dialects.flat_rows", "FlatRows", dialect=name),
         DIALECT,
-        own.settings,
+        {key: value for key, value in own.settings.items() if key not in codes},
         f"{own.field} says what a row does",
-        {"table": "table"} if own.about else {},
-        usual={} if own.pattern is None else {_SEQUENCES: own.pattern},
+        members,
+        own.formats,
+        usual | codes,
         note=own.note,
-        of_table=own.about,
         by_sequence=own.by_sequence,
         recognizes=own.recognizes,
         inserts=own.inserts,
@@ -128,7 +133,7 @@ NO_ROWS = "messages that are no rows"  # a note, before their kinds
 _DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
-OF_MESSAGES = (DIALECT, "feed.table", "feed.time.unit", "feed.decimals")
+OF_MESSAGES = (DIALECT, "feed.table", "feed.unset", "feed.time.unit", "feed.decimals")
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
     "delete.when": "code",
@@ -279,8 +284,9 @@ def has_tables(envelope: str, names: Sequence[str]) -> bool:
     >>> has_tables("ticdc-csv", ["ticdc-meta$table", "TICDC-META$SCHEMA", "id"]), has_tables("aws-dms", ["Op", "id"])
     (True, False)
     """
-    wanted = {*ENVELOPES[envelope].of_table}
-    return bool(wanted) and wanted <= {name.lower() for name in names}
+    own = FLAT_DIALECTS.get(envelope)
+    found = () if own is None else own.elements(names) or [name.lower() for name in names]
+    return own is not None and bool(own.about) and {*own.about} <= {*found}
 
 
 def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import mutator
+from tests.formats import test_flat_tables, test_ogg_csv
 from tests.formats.test_debezium_json import DEBEZIUM, FEEDS
 from tests.formats.test_flat_dialects import CASES, RESULT, STORY, Case, put, work_of
 from tests.support import local_engine
@@ -44,3 +45,21 @@ def test_flat_rows(sc: Any, tmp_path: Path, case: Case) -> None:
     counts = mutator.mutate(sc, {**work.settings, **NO_LIMITS, "num.reducer": "3"}, **places).counts
     assert sorted(mutator.Dataset(tmp_path / "spark").to_arrow().to_pylist(), key=repr) == RESULT
     assert counts == work.run().counts
+
+
+@pytest.mark.parametrize("dialect", ["aws-dms", "ogg-csv"])
+def test_rows_of_several_tables(sc: Any, tmp_path: Path, dialect: str) -> None:
+    """Rows of other tables have other widths, also where a split begins with one."""
+    if dialect == "ogg-csv":
+        work, table, names = test_ogg_csv.work_of(tmp_path), "S.T", test_ogg_csv.NAMES
+        rows = [row for own in test_ogg_csv.rows_of() for row in (test_ogg_csv.line("I", "S.U", "x"), own)]
+        work.put("feed/f.txt", b"".join(rows[::-1]))
+    else:
+        case = CASES[0]
+        work, table, names = work_of(tmp_path, case), "s.t", test_flat_tables.names_of(dialect)
+        test_flat_tables.put(work, case)
+    settings = {**work.settings, "field.names": names, "feed.table": table, "split.bytes": "60"}
+    places = {"master": tmp_path / "master", "feed": tmp_path / "feed", "output": tmp_path / "spark"}
+    counts = mutator.mutate(sc, {**settings, **NO_LIMITS, "num.reducer": "3"}, **places).counts
+    assert sorted(mutator.Dataset(tmp_path / "spark").to_arrow().to_pylist(), key=repr) == RESULT
+    assert counts == work.run(settings).counts

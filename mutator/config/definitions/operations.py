@@ -124,6 +124,15 @@ class OpSpec:
         "the table whose rows are taken, as `schema.table`, or `database.table` where there are no schemas; those of "
         "others are counted as ignored. Without it, rows of two tables stop the run",
     )
+    unset: str | None = defined(
+        DELETES,
+        "feed.unset",
+        forms.TEXT,
+        None,
+        "the text of a value that was not sent, as AWS DMS (`CsvNoSupValue`) and GoldenGate "
+        "(`missingValueRepresentation`) write it; a row with it is a reject, unless it is an insert, where it is NULL",
+        unset="none; empty for `ogg-csv`",
+    )
     time_unit: str | None = defined(
         DELETES,
         "feed.time.unit",

@@ -226,7 +226,7 @@ class TextSpec:
         "csv.null",
         forms.NULL,
         "",
-        "the unquoted text that means NULL in CSV",
+        "the unquoted text that means NULL in CSV, and in delimited text with a `feed.dialect`",
     )
     # Empty: quotes are doubled.
     csv_escape: bytes = defined(

@@ -311,7 +311,7 @@ def headerless_schema(count: int, names: Sequence[str]) -> Any:
 
 
 class TextFiles(CsvFiles):
-    """The file format "text": without quotes, and without NULL."""
+    """The file format "text": without quotes, and without NULL, unless rows of a dialect have a text for it."""
 
     line = "line"
 
@@ -330,7 +330,10 @@ class TextFiles(CsvFiles):
         return field
 
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
-        return fields.take()
+        values = fields.take()
+        if not dialect.null:
+            return values
+        return pc.if_else(pc.equal(values, binary(dialect.null)), binary(None), values)
 
     def storable_type(self, data_type: Any) -> Any:
         """Return None: a value may contain the delimiter, and could not be written."""

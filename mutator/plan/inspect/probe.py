@@ -173,7 +173,9 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool
     head = head_of(data, ending)
     last = next(filter(None, reversed(headers)), b"") if rows.text.header_check else b""
     source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, header_line=last)
-    source = replace(source, quotes=quotes, head=head, dialect=Dialect(rows.text.delimiter.literal or b","))
+    source = replace(source, quotes=quotes, head=head)
+    null = rows.text.csv_null if rows.ops.dialect is not None else b""
+    source = replace(source, dialect=Dialect(rows.text.delimiter.literal or b",", null))
     if row is None:
         return source
     fields = split(row)

@@ -11,7 +11,9 @@
     ticdc-csv          ticdc-meta$operation  I U                       D                         ticdc-meta$commit-ts,
                                                                                                       after deletes
     open-mirroring     __rowMarker__         0 1 4                     2                         names of the files
+    ogg-csv            op_type               I U                       D                         pos, after deletes
 
+``T`` of ``ogg-csv`` is a truncate, and its codes can be set, as in GoldenGate.
 Files of ``aws-dms`` and ``open-mirroring`` may lack the field; their rows are upserts.
 Codes and names of fields are read in any case. What is easily read wrong:
 
@@ -26,11 +28,15 @@ Codes and names of fields are read in any case. What is easily read wrong:
 - Rows that say their table may be of several, in one file of text: in files that DMS writes with
   ``PreserveTransactions``, the operation, the table and the schema come before the columns, as TiCDC has them. Rows of
   other tables have other widths. ``B`` and ``C`` mark where a transaction begins and ends.
+- The fields before the columns of GoldenGate are those of a template, so ``field.names`` takes its elements as they
+  are: ``${optype[op_type]}``. Text has no quotes, and NULL is a word. A value that was not sent is empty by default,
+  and NULL in an insert alone. ``op_ts`` is not in the order of changes.
 - LSNs are binary in Parquet, and hexadecimal in text. Here they are hexadecimal in lower case, so both compare.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -48,6 +54,18 @@ class FlatOrder(NamedTuple):
     is_lsn: bool = False
 
 
+_ELEMENT = re.compile(r"\$\{(\w+)(?:\[.*\])?\}")  # of a template
+_OF_GOLDENGATE = {
+    "optype": "op_type",
+    "objectname": "table",
+    "position": "pos",
+    "timestamp": "op_ts",
+    "currenttimestamp": "current_ts",
+    "primarykeycolumns": "primary_keys",
+    "alltokens": "tokens",
+}
+
+
 class FlatDialect(NamedTuple):
     """What the fields of a dialect say."""
 
@@ -58,10 +76,17 @@ class FlatDialect(NamedTuple):
     order: tuple[FlatOrder, ...] = ()
     others: tuple[str, ...] = ()  # fields that are not the record's
     optional: bool = False  # files may lack the field; their rows are upserts
-    about: tuple[str, ...] = ()  # fields with the names of the schema and the table, in lower case
+    about: tuple[str, ...] = ()  # fields with the name of the table, or of the schema and the table, in lower case
     marks: tuple[str, ...] = ()  # codes, or beginnings of them, of rows at the borders of a transaction
     needed: tuple[str, ...] = ()  # fields of the order, one of which has a value in each row
     by_sequence: bool = False  # the sequence of the file comes first in the order
+    truncates: tuple[str, ...] = ()
+    unset: str | None = None  # the text of a value that was not sent; None: all are, unless a setting says another
+    may_lack: bool = False  # a setting says it
+    template: Mapping[str, str] = {}  # an element of a template -> the field that it is
+    formats: tuple[str, ...] = ()  # of the files; (): all
+    settable: bool = False  # settings may name other codes
+    usual: Mapping[str, str] = {}  # settings, and their values unless a user sets them
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
     note: str = ""  # on what the files cannot say
     inserts: tuple[str, ...] = ()  # codes of rows that insert records
@@ -88,7 +113,7 @@ class FlatDialect(NamedTuple):
     @property
     def codes(self) -> tuple[str, ...]:
         """All codes."""
-        return (*self.upserts, *self.deletes, *self.before)
+        return (*self.upserts, *self.deletes, *self.before, *self.truncates)
 
     @property
     def rank(self) -> str:
@@ -105,7 +130,17 @@ class FlatDialect(NamedTuple):
             "upsert.op.code": ",".join(self.upserts),
             "ignore.op.code": ",".join((BEFORE, *((OTHER_TABLE, TRANSACTION) if self.about else ()))),
             "op.code.keep": "false",
+            **({"truncate.op.code": ",".join(self.truncates)} if self.truncates else {}),
         }
+
+    def elements(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the fields that elements of a template among some names are, each with the element.
+
+        >>> FLAT_DIALECTS["ogg-csv"].elements(["${optype[op]}", "${xid}", "id"])
+        {'op_type': '${optype[op]}', '${xid}': '${xid}'}
+        """
+        found = {name: _ELEMENT.fullmatch(name) for name in (names if self.template else ())}
+        return {self.template.get(one[1].lower(), name): name for name, one in found.items() if one is not None}
 
 
 FLAT_DIALECTS: Mapping[str, FlatDialect] = {
@@ -117,6 +152,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         others=("dms-schema", "dms-table"),
         about=("dms-schema", "dms-table"),
         marks=("b", "c"),
+        may_lack=True,
         pattern="dms",
         inserts=("I",),
         null="NULL",
@@ -171,6 +207,22 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         null="\\N",
         head=("ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "ticdc-meta$commit-ts"),
         headless="^CDC",
+    ),
+    "ogg-csv": FlatDialect(
+        "op_type",
+        upserts=("I", "U"),
+        deletes=("D",),
+        truncates=("T",),
+        order=(FlatOrder("pos", "string"),),
+        others=("table", "op_ts", "current_ts", "primary_keys", "tokens"),
+        about=("table",),
+        needed=("pos",),
+        unset="",
+        may_lack=True,
+        template=_OF_GOLDENGATE,
+        usual={"field.delim.regex": "\x01", "csv.null": "NULL"},
+        formats=("text", "csv"),
+        settable=True,
     ),
     "open-mirroring": FlatDialect(
         "__rowMarker__",

@@ -20,7 +20,7 @@ from mutator.errors.display import counted
 from mutator.errors.parts import setting
 from mutator.rules.byte_columns import Ints
 from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, OTHER_TABLE, SEQUENCE, TRANSACTION, FlatDialect
-from mutator.rules.dialects.messages import SHOWN, MessageRows, is_rejected, rejected, table_name
+from mutator.rules.dialects.messages import SHOWN, MessageRows, is_rejected, rejected
 from mutator.rules.envelope import ANY_WIDTH, FirstOfFile, Unclear, Unwrapped
 from mutator.rules.order_columns import flags
 
@@ -29,6 +29,7 @@ _WIDTH = "number of fields"  # of a row
 _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
+_UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have the source log all columns"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class FlatRows(MessageRows):
     names: tuple[tuple[str, str], ...] = ()  # of the dialect's fields that the file has, and how it spells them
     sequence: int | None = None  # of the file
     binary: tuple[str, ...] = ()  # fields of LSNs that are bytes
+    unset: str | None = None  # the text of a value that was not sent, as the user says it
     width: int | None = None  # of the rows of the table, in text that may have rows of others
 
     @property
@@ -70,7 +72,8 @@ class FlatRows(MessageRows):
             what = f"is read by the names of its fields, and the ID is field {ordinal}"
             raise Unclear(what, f"name the field of the ID; {names} names the fields of a file without a header")
         wanted = [own.field, *(one.name for one in own.order), *own.others]
-        spelled = {name: _spelled(name, schema.names) for name in wanted}
+        elements = own.elements(schema.names)
+        spelled = {name: elements.get(name) if elements else _spelled(name, schema.names) for name in wanted} | elements
         if len(schema) and keys and not {*filter(None, spelled.values()), *keys} & {*schema.names}:
             what = f"has neither a field {own.field} nor the ID (it has {', '.join(schema.names)})"
             raise Unclear(
@@ -150,6 +153,7 @@ class FlatRows(MessageRows):
         codes = self._codes(columns.pop(own.field, None), len(batch), is_ranked)
         if self._says_table:
             codes = self._of_table(columns, codes)
+        codes = self._sent(columns, codes)
         columns[own.rank] = pa.array(np.array([code not in self.delete_codes for code in codes], np.int64))
         columns[SEQUENCE] = pa.array([self.sequence] * len(batch), pa.int64())
         wrong = dict[int, str]()
@@ -179,9 +183,10 @@ class FlatRows(MessageRows):
         found = pc.if_else(
             pa.array(has), pc.binary_join_element_wise(*both, pa.scalar(b"\0", _BYTES)), _NONE
         ).dictionary_encode()
-        pairs = [one.split(b"\0") for one in found.dictionary.to_pylist()]
-        names = [table_name(schema, None, table) for schema, table in pairs]
-        return [*names, None], found.indices.fill_null(len(names)).to_numpy()
+        names = [b".".join(filter(None, one.split(b"\0"))) for one in found.dictionary.to_pylist()]
+        return [*(name.decode("utf-8", "replace") for name in names), None], found.indices.fill_null(
+            len(names)
+        ).to_numpy()
 
     def _of_table(self, columns: dict[str, Any], codes: Sequence[bytes]) -> list[bytes]:
         """Return what each row does if it is of the table, else why it is none. Raises Unclear."""
@@ -208,8 +213,11 @@ class FlatRows(MessageRows):
         if column is None:
             return [own.upserts[0].encode()] * count
         marks = own.marks if self._says_table else ()
-        said = {code.lower(): code.encode() for code in own.codes}
+        known = [*(self.upsert_codes or ()), *self.delete_codes, *self.truncate_codes]
+        said = {code.decode().lower(): code for code in known}
         said |= {code.lower(): own.deletes[0].encode() if is_ranked else BEFORE.encode() for code in own.before}
+
+        shown = ", ".join(own.codes if not own.settable else sorted(code.decode() for code in known))
 
         def code_of(value: str | bytes | None) -> bytes:
             text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
@@ -217,12 +225,33 @@ class FlatRows(MessageRows):
             if text.partition("|")[0].strip().lower() in marks:
                 return TRANSACTION.encode()
             if code is None and text:
-                code = rejected(f"has '{text[:SHOWN]}' in {own.field}, which is none of {', '.join(own.codes)}")
+                code = rejected(f"has '{text[:SHOWN]}' in {own.field}, which is none of {shown}")
             return code or rejected(f"has no value in {own.field}, which says what the row does")
 
         texts = column.cast(_BYTES if _is_binary(column.type) else pa.string()).dictionary_encode()
         codes = [*map(code_of, texts.dictionary.to_pylist()), code_of(None)]
         return [codes[number] for number in texts.indices.fill_null(len(codes) - 1).to_pylist()]
+
+    def _sent(self, columns: dict[str, Any], codes: list[bytes]) -> list[bytes]:
+        """Return what each row does, or why it is a reject: an update with a value that was not sent.
+
+        columns: in which these values become NULL, as they are in an insert.
+        """
+        own, found, insert = self._own, [*codes], self._own.upserts[0].encode()
+        text = self.unset if self.unset is not None else own.unset
+        if text is None:
+            return codes
+        updates = np.array([code in (self.upsert_codes or ()) and code[:1].upper() != insert for code in codes])
+        for name, column in columns.items():
+            if name in (*own.others, *(one.name for one in own.order)) or not _is_binary(column.type):
+                continue
+            lacks = flags(pc.fill_null(pc.equal(column, pa.scalar(text.encode(), column.type)), False))
+            if lacks.any():
+                reason = rejected(f"field {name} {_UNSENT}")
+                for row in np.flatnonzero(lacks & updates).tolist():
+                    found[row] = found[row] if is_rejected(found[row]) else reason
+                columns[name] = pc.if_else(pa.array(lacks), pa.scalar(None, column.type), column)
+        return found
 
     def _lsns(self, name: str, column: Any, wrong: dict[int, str]) -> Any:
         """Return LSNs in hexadecimal. wrong: to add the reasons of rejects to, by row."""
