@@ -8,7 +8,7 @@ import pytest
 
 import mutator
 from mutator.cli import main
-from mutator.errors import DataError
+from mutator.errors import ConfigError, DataError
 from mutator.table.table import Table
 from tests.formats.test_flat_dialects import CASES, RESULT, STORY, Case, work_of
 from tests.support.named_runs import ENGINES, Work
@@ -124,3 +124,15 @@ def test_the_time_of_a_commit_before_the_columns(tmp_path: Path) -> None:
     names = "Op,dms-table,dms-schema,at,id,n"
     work.run({"field.names": names, "feed.table": "s.t", "field.delim.regex": "|", "field.delim": "|"})
     assert [{"id": row["id"], "n": row["n"]} for row in work.rows()] == [{"id": 1, "n": "a,b"}, {"id": 9, "n": "z"}]
+
+
+def test_a_master_of_other_fields(tmp_path: Path) -> None:
+    """The names are those of the feed; a master of CSV has a header of its own, or is refused before it is read."""
+    work = Work(tmp_path, settings={"key": "id", "feed.dialect": "aws-dms", "field.names": names_of("aws-dms")})
+    work.put("feed/20260101-100000001.csv", b"I,t,s,1,a\nI,u,s\n")
+    work.put("master/m.csv", b"9,z\n")
+    with pytest.raises(ConfigError, match=r"m\.csv: its first row has 2 fields, and field\.names has 5 names"):
+        work.run({"feed.table": "s.t"})
+    work.put("master/m.csv", b"id,n\n9,z\n")
+    work.run({"feed.table": "s.t"})
+    assert [(row["id"], row["n"]) for row in work.rows()] == [("1", "a"), ("9", "z")]

@@ -179,7 +179,7 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool
     if row is None:
         return source
     fields = split(row)
-    width = len(names) if has_tables(rows.ops.envelope, names) else len(fields)
+    width = len(names) if has_tables(rows.ops.envelope, () if of_master else names) else len(fields)
     source = replace(source, width=width)
     names = _names_by_position(rows, source, names, of_master)
     if rows.text.header_check and not rows.text.header_lines and names:
@@ -334,7 +334,7 @@ def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, .
     Raises DataError for another width.
     """
     names = _names_by_position(rows, replace(source, width=len(schema)), field_names, of_master)
-    if len(schema) != len(names) and not has_tables(rows.ops.envelope, names):
+    if len(schema) != len(names) and not has_tables(rows.ops.envelope, () if of_master else names):
         what = f"its first row has {counted(len(schema), 'field')}"
         if rows.text.names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
@@ -353,7 +353,7 @@ def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ..
     """
     if has_ids_alone(rows, source, len(field_names)):
         return id_names(rows.key, field_names)
-    if has_tables(rows.ops.envelope, field_names):  # the first row may be of another table
+    if has_tables(rows.ops.envelope, () if of_master else field_names):  # the first row may be of another table
         return field_names
     above = {name for name, _ in values_above(source.path)}
     in_path = {name for name in field_names if name in above}
