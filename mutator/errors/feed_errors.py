@@ -83,6 +83,10 @@ FEEDS: dict[int, dict[str, str]] = {
             "{path}: has no feed files, and {the master} has no rows yet, so there is nothing to merge; check the "
             "path, or run again when feed files have arrived"
         ),
+        "feed.table.none": (
+            "no message of the feed is of {feed.table={table}} (in the first rows of each file), and {the master} has "
+            "no rows yet, so its fields are not known; correct it, or run again when it has messages"
+        ),
     },
     3: {  # data
         "sequence.missing": (
@@ -127,6 +131,10 @@ FEEDS: dict[int, dict[str, str]] = {
             "field {field} has codes of truncates, {codes}: if each of these rows deletes all records that are older, "
             "use {truncates}; if they say nothing of this master, use {cure}, which leaves them out; if they are "
             "upserts, name the codes of all upserts with {upsert.op.code}"
+        ),
+        "op.tables": (
+            "the feed has rows of tables that {feed.other.tables} does not name: {tables}. Add them to it if another "
+            "place takes their rows, or nothing should: in a tables file, with an entry for each table"
         ),
         "op.unknown": (
             "field {field} has op codes that are not known: {codes}. Name those of deletes with {deleted.op.code}, "

@@ -13,6 +13,7 @@ MANY: dict[int, dict[str, str]] = {
             "{table}: was stopped at its deadline, after {seconds} s, and nothing of it was published; give it more "
             "time, and run again with --resume"
         ),
+        "many.feed": "{path}: another run is giving the feed files of this directory to its tables; wait for it",
         "many.record": (
             "{path}: the record cannot be read: {why}; use a newer program, or move the record away, and run without "
             "--resume"

@@ -11,7 +11,7 @@ from mutator.errors.display import counted, key_text
 from mutator.errors.parts import FIRST_MASTER, MASTER, place, setting, value_in_quotes
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.hints import id_hint_for, reject_hints
-from mutator.pipeline.op_codes import op_code_warnings
+from mutator.pipeline.op_codes import op_code_warnings, other_tables
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
@@ -79,8 +79,8 @@ def _unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
 
 
 def _empty_feed(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
-    """Yield a warning if the files of the feed have no rows."""
-    if survey.feed and not result.counts["feed rows"]:
+    """Yield a warning if the files of the feed have no rows, nor messages of other tables."""
+    if survey.feed and not result.counts["feed rows"] and not other_tables(result):
         names = first_few([place(source.name) for source in survey.feed])
         yield f"no row in {names}: the feed counts as merged{'' if plan.touches_all else ', and no record changes'}"
 

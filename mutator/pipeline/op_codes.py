@@ -4,7 +4,7 @@ With ``upsert.op.code``, rows of other codes are rejects. Where all settings are
 properties file, an unknown code is an upsert, as there, and the report has a warning.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from mutator.formats.content import NotReadable, Reject
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
+from mutator.rules.dialects.messages import other_table
 from mutator.rules.envelope import UNKNOWN_CODE, OpCodeField
 from mutator.rules.envelopes import NO_ROWS
 from mutator.rules.op_codes import (
@@ -32,12 +33,17 @@ from mutator.rules.op_codes import (
 )
 from mutator.storage.compression import CorruptStream
 
+_MOST_TABLES = 20  # that a message names
 _NO_UPSERTS = {"before": "op.before", "truncate": "op.truncate"}  # meaning of a code -> error
 
 
 def check_op_codes(plan: Plan, result: Result) -> None:
-    """Raise DataError for codes that are not upserts, for unknown codes, and for too many of them."""
+    """Raise DataError for codes that are not upserts, for unknown codes, for too many of them, and for other tables."""
     envelope = plan.rows.layouts["feed"].envelope
+    if (allowed := getattr(envelope, "others", None)) is not None:
+        unknown = {name: rows for name, rows in other_tables(result).items() if name not in allowed}
+        if unknown:
+            raise error("op.tables", tables=shown_tables(unknown))
     if not isinstance(envelope, OpCodeField) or envelope.upsert_codes is not None:
         return
     field, codes = envelope.field, _of_upserts(plan, result)
@@ -109,9 +115,28 @@ def notes_on_kinds(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a note on the messages of a dialect that say nothing of a record, by their kinds."""
     envelope = plan.rows.layouts["feed"].envelope
     if isinstance(envelope, OpCodeField) and envelope.unwraps:
-        found = {code: count for code, count in result.op_codes.items() if code in envelope.ignore_codes}
-        shown = ", ".join(f"{count:,} {code.decode()}" for code, count in most_frequent(found))
-        yield from [f"{NO_ROWS}: {shown}"] if found else []
+        kinds = {code: count for code, count in result.op_codes.items() if code in envelope.ignore_codes}
+        found = [f"{count:,} {code.decode()}" for code, count in most_frequent(kinds)]
+        if tables := other_tables(result):
+            found.append(f"{sum(tables.values()):,} of other tables ({shown_tables(tables)})")
+        yield from [f"{NO_ROWS}: {', '.join(found)}"] if found else []
+
+
+def other_tables(result: Result) -> dict[str, int]:
+    """Return how many rows of the feed each table has whose rows are not taken."""
+    names = ((other_table(code), count) for code, count in result.op_codes.items())
+    return {name: count for name, count in names if name is not None}
+
+
+def shown_tables(tables: Mapping[str, int]) -> str:
+    """Return the names of tables with their numbers of rows, those with most rows first.
+
+    >>> shown_tables({"s.a": 1, "s.b": 2000})
+    '2,000 s.b, 1 s.a'
+    """
+    found = [f"{count:,} {name}" for name, count in sorted(tables.items(), key=lambda one: (-one[1], one[0]))]
+    more = [f"and {len(found) - _MOST_TABLES:,} more"] if len(found) > _MOST_TABLES else []
+    return ", ".join([*found[:_MOST_TABLES], *more])
 
 
 def _of_upserts(plan: Reading, result: Result) -> CodeFacts:

@@ -16,7 +16,7 @@ from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.merge_warnings import merge_warnings
-from mutator.pipeline.op_codes import notes_on_kinds
+from mutator.pipeline.op_codes import notes_on_kinds, other_tables
 from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own
 from mutator.pipeline.reports.sums import feed_sum, master_sum
 from mutator.pipeline.step_times import StepTimes
@@ -259,6 +259,7 @@ def members_of(plan: Plan, survey: Survey, result: Result, runner: RunnerChoice 
         "runner": None if runner is None else runner.text(),
         "feed_files": _feed_files_of(plan, result),
         "late": _late_orders(plan, result),
+        "other_tables": other_tables(result),
         "kept_out": plan.shown.kept_out,
     }
 

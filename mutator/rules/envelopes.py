@@ -62,7 +62,7 @@ _CODES = ("deleted.op.code", "upsert.op.code", "truncate.op.code")
 def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
     usual = {**own.usual, **({} if own.pattern is None else {_SEQUENCES: own.pattern})}
     codes = {key: value for key, value in own.settings.items() if own.settable and key in _CODES}
-    members = {**({"table": "table"} if own.about else {}), **({"unset": "unset"} if own.may_lack else {})}
+    members = {**(_OF_TABLES if own.about else {}), **({"unset": "unset"} if own.may_lack else {})}
     return EnvelopeKind(
         _of("dialects.flat_rows", "FlatRows", dialect=name),
         DIALECT,
@@ -140,26 +140,26 @@ _OF_DEBEZIUM = {
     "deleted.op.code": "d",
     "upsert.op.code": "c,r,u",
     "truncate.op.code": "t",
-    "ignore.op.code": "heartbeat,message,other table,schema change,tombstone,transaction",
+    "ignore.op.code": "heartbeat,message,schema change,tombstone,transaction",
     "op.code.keep": "false",
 }
 _OF_MAXWELL = _OF_DEBEZIUM | {
     "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "bootstrap-insert,insert,update",
-    "ignore.op.code": "bootstrap-complete,bootstrap-start,other table,schema change,tombstone",
+    "ignore.op.code": "bootstrap-complete,bootstrap-start,schema change,tombstone",
 }
 _OF_CANAL = _OF_DEBEZIUM | {
     "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "init,insert,update",
-    "ignore.op.code": "heartbeat,other table,schema change,tombstone,transaction",
+    "ignore.op.code": "heartbeat,schema change,tombstone,transaction",
 }
 _OF_OGG = _OF_DEBEZIUM | {
     "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "insert,update",
-    "ignore.op.code": "other table,tombstone",
+    "ignore.op.code": "tombstone",
 }
 _TYPES_OF_MAXWELL = _words(
     "insert update delete bootstrap-insert bootstrap-start bootstrap-complete table-create table-alter table-drop "
@@ -180,9 +180,10 @@ _OF_DMS = _OF_DEBEZIUM | {
     "truncate.op.code": "truncate",
     "deleted.op.code": "delete",
     "upsert.op.code": "insert,load,update",
-    "ignore.op.code": "other table,schema change,tombstone",
+    "ignore.op.code": "schema change,tombstone",
 }
-_SAID_OF_DEBEZIUM = {"table": "table", "unit": "time_unit", "decimals": "decimals"}
+_OF_TABLES = {"table": "table", "others": "others"}
+_SAID_OF_DEBEZIUM = {**_OF_TABLES, "unit": "time_unit", "decimals": "decimals"}
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_of("envelope", "OpCodeField"), _DELETES),
     "not null": EnvelopeKind(
@@ -214,7 +215,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         DIALECT,
         _OF_MAXWELL,
         "the type of a message says what it does",
-        {"table": "table"},
+        _OF_TABLES,
         ("json",),
         recognizes=_messages("type", _TYPES_OF_MAXWELL, _AROUND_MAXWELL[:4], ("data.",)),
         around=_AROUND_MAXWELL,
@@ -225,7 +226,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         DIALECT,
         _OF_CANAL,
         "the type of a message says what it does",
-        {"table": "table"},
+        _OF_TABLES,
         ("json",),
         recognizes=_messages("type", _TYPES_OF_CANAL, _AROUND_CANAL[:5], ("data",)),
         around=_AROUND_CANAL,
@@ -236,7 +237,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         DIALECT,
         _OF_OGG,
         "the op_type of a message says what it does",
-        {"table": "table"},
+        _OF_TABLES,
         ("json",),
         recognizes=_messages("op_type", "IUDT", ("table",), ("before.", "after.")),
         around=_AROUND_OGG,
@@ -247,7 +248,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         DIALECT,
         _OF_DMS,
         "the operation of a message says what it does",
-        {"table": "table"},
+        _OF_TABLES,
         ("json",),
         recognizes=_is_dms_json,
         around=("data", "metadata", "control", "before-image"),

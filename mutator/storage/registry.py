@@ -162,17 +162,17 @@ def _readers(process: int) -> ThreadPoolExecutor:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Give a file a second path on its storage, which must not exist: by a link where possible, else as a copy.
+    """Give a file a second path, which must not exist: by a link where possible, else as a copy.
 
     Raises StorageError, of the kind ``storage.exists`` if the path exists.
     """
     storage = storage_for(target)
     try:
-        linked = storage.link_new(source, target)
+        linked = same_storage(source, target) and storage.link_new(source, target)
     except FileExistsError:
         raise error("storage.exists", path=target, why="it exists") from None
     if not linked:
-        with storage.open(source) as stream, storage.create_new(target) as copy:
+        with storage_for(source).open(source) as stream, storage.create_new(target) as copy:
             for block in blocks(stream):
                 copy.write(block)
 

@@ -301,7 +301,8 @@ def test_a_feed_of_two_tables(tmp_path: Path) -> None:
         run(tmp_path, messages)
     report, rows = run(tmp_path, messages, feed_table="public.t")
     assert (rows, report.counts["feed rows"]) == ([ROW], 1)
-    assert "messages that are no rows: 2 other table" in report.notes
+    assert "messages that are no rows: 2 of other tables (2 public.u)" in report.notes
+    assert report.other_tables == {"public.u": 2}
 
     (tmp_path / "feed" / "f_0.json").write_bytes(lines(None, message("c", {"x": 1}, schema=None, db="d")))
     with pytest.raises(DataError, match=rf"f_1\.json: has rows of public\.t, .* of d\.t, as in \S*f_0\.json; {cure}"):

@@ -91,7 +91,11 @@ def test_two_tables(tmp_path: Path, dialect: str) -> None:
     work.settings["feed.table"] = "d.u"
     report = work.run()
     assert (work.rows(), report.counts["feed rows"]) == ([STORY[1].after], 1)
-    assert "messages that are no rows: 1 other table" in report.notes
+    assert "messages that are no rows: 1 of other tables (1 d.t)" in report.notes
+    named = work.run({"feed.other.tables": "d.t,d.v"})
+    assert (named.other_tables, named.counts["feed rows"]) == ({"d.t": 1}, 1)
+    with pytest.raises(DataError, match=r"tables that feed\.other\.tables does not name: 1 d\.t\. Add them"):
+        work.run({"feed.other.tables": "d.v"})
 
 
 CREATED = {"type": "table-create", "database": "d", "table": "u", "def": {"columns": []}, "ts": 1, "sql": "create"}

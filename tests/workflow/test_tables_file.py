@@ -4,7 +4,7 @@ import pytest
 
 from mutator.errors import MutatorError
 from mutator.workflow import many_tables
-from mutator.workflow.many_tables.tables_file import TablePaths, clashes
+from mutator.workflow.many_tables.table_paths import TablePaths, clashes
 from tests.support.many_tables import Folder
 
 

@@ -133,6 +133,15 @@ class OpSpec:
         "(`missingValueRepresentation`) write it; a row with it is a reject, unless it is an insert, where it is NULL",
         unset="none; empty for `ogg-csv`",
     )
+    others: tuple[str, ...] | None = defined(
+        DELETES,
+        "feed.other.tables",
+        forms.TEXTS,
+        None,
+        "the other tables whose messages the feed may have, such as `public.items,public.notes`: a message of any "
+        "other one but `feed.table` stops the run",
+        unset="all",
+    )
     time_unit: str | None = defined(
         DELETES,
         "feed.time.unit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from types import SimpleNamespace
@@ -114,6 +114,7 @@ class MergeReport(PageReport, WarningReport):
     runner: str | None = None  # where the tasks ran, and why
     feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
+    other_tables: Mapping[str, int] = field(default_factory=dict)  # rows of the feed that are not taken, by table
     kept_out: str | None = None  # values that the report may not show, in words
 
     @property

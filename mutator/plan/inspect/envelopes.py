@@ -186,9 +186,8 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
                 what = f"has messages in the order of {own}, and other files in that of {other}"
                 raise error("format", path=one.path, what=what, cure=_ONE_ORDER)
         if not found:
+            check_any_of_table(rows.ops, feed)
             what = "is not set, and no message of the feed says what orders it"
-            if rows.ops.table is not None:
-                what += f" (no message is of {setting(f'feed.table={rows.ops.table}')} in the first rows of each file)"
             cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
         names, types = zip(*found, strict=True)
@@ -198,6 +197,18 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     if order.keep is None and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
         order = replace(order, keep=False)
     return order
+
+
+def check_any_of_table(ops: OpSpec, feed: Sequence[Source]) -> None:
+    """Raise ConfigError if the first rows of no feed file are of the table that is wanted, so that none has its fields.
+
+    Only for a place that has no rows of it either.
+    """
+    if ops.table is not None and feed:
+        names = (name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names)
+        around = {ops.field, *(name for one in feed if one.wrapped is not None for name in one.wrapped.envelope.beside)}
+        if all(name in around for name in names):
+            raise error("feed.table.none", table=ops.table)
 
 
 def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:

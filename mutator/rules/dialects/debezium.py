@@ -48,6 +48,7 @@ from mutator.rules.dialects.messages import (
     MessageRows,
     distinct,
     named_keys,
+    of_other_table,
     rejected,
     table_name,
 )
@@ -272,7 +273,7 @@ class DebeziumJson(DebeziumRows):
             return rejected(f"has the op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m")
         if table is None and self.about is not None:
             return rejected("has no table in source")
-        return code if self.is_own(table) else b"other table"
+        return code if self.is_own(table) else of_other_table(table)
 
     def _without_op(self, columns: Mapping[str, Any]) -> list[bytes]:
         """Return what messages without an op say."""

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mutator.rules.dialects.connect_types import type_of
 from mutator.rules.dialects.debezium import CODES, DebeziumRows, unsent
 from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
-from mutator.rules.dialects.messages import FIELD, SHOWN, rejected, table_name
+from mutator.rules.dialects.messages import FIELD, SHOWN, of_other_table, rejected, table_name
 from mutator.rules.envelope import FirstOfFile, Unwrapped
 from mutator.rules.json_paths import NULLS, read_as
 
@@ -163,8 +163,8 @@ class DebeziumFlat(DebeziumRows):
                 code = rejected(
                     f"has the __op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m"
                 )
-            elif not self.is_own(table_name(*names) or self.about):
-                code = b"other table"
+            elif not self.is_own(name := table_name(*names) or self.about):
+                code = of_other_table(name)
             elif (flag := _FLAGS.get(deleted and deleted.lower())) is None:
                 shown = (deleted or b"")[:SHOWN].decode(errors="replace")
                 code = rejected(f"has the {_DELETED} '{shown}', which is neither true nor false")

@@ -41,7 +41,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 BEFORE = "image before an update"  # the code of these rows where they are ignored
-OTHER_TABLE, TRANSACTION = "other table", "transaction"  # those of rows that are ignored, too
+TRANSACTION = "transaction"  # that of rows at its borders
 SEQUENCE = "file sequence"  # of the rows of records
 
 
@@ -128,7 +128,7 @@ class FlatDialect(NamedTuple):
             "delete.when": "code",
             "deleted.op.code": ",".join(self.deletes),
             "upsert.op.code": ",".join(self.upserts),
-            "ignore.op.code": ",".join((BEFORE, *((OTHER_TABLE, TRANSACTION) if self.about else ()))),
+            "ignore.op.code": ",".join((BEFORE, *((TRANSACTION,) if self.about else ()))),
             "op.code.keep": "false",
             **({"truncate.op.code": ",".join(self.truncates)} if self.truncates else {}),
         }

@@ -19,8 +19,15 @@ import pyarrow.compute as pc
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
 from mutator.rules.byte_columns import Ints
-from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, OTHER_TABLE, SEQUENCE, TRANSACTION, FlatDialect
-from mutator.rules.dialects.messages import SHOWN, MessageRows, is_rejected, rejected
+from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, TRANSACTION, FlatDialect
+from mutator.rules.dialects.messages import (
+    SHOWN,
+    MessageRows,
+    is_rejected,
+    of_other_table,
+    other_table,
+    rejected,
+)
 from mutator.rules.envelope import ANY_WIDTH, FirstOfFile, Unclear, Unwrapped
 from mutator.rules.order_columns import flags
 
@@ -165,7 +172,7 @@ class FlatRows(MessageRows):
             lacks = f"has no value in {' or '.join(own.needed)}, which orders the changes"
             wrong |= {row: wrong.get(row, lacks) for row in np.flatnonzero(~np.logical_or.reduce(needed)).tolist()}
         for row, reason in wrong.items():
-            if codes[row] not in self.ignore_codes and not is_rejected(codes[row]):
+            if codes[row] not in self.ignore_codes and not is_rejected(codes[row]) and other_table(codes[row]) is None:
                 codes[row] = rejected(reason)
         columns[own.field] = pa.array(codes, _BYTES)
         found = {name: column for name, column in columns.items() if records.get_field_index(name) >= 0}
@@ -202,7 +209,7 @@ class FlatRows(MessageRows):
             if tables[number] is None:
                 found[row] = rejected(f"has no value in {lacks}, which name its table")
             elif not is_own[number]:
-                found[row] = OTHER_TABLE.encode()
+                found[row] = of_other_table(tables[number])
             elif width != self.width and codes[row] not in self.truncate_codes:
                 found[row] = rejected(f"has {counted(int(width or 0), 'field')} and should have {self.width}")
         return found

@@ -24,6 +24,8 @@ from mutator.rules.dialects.messages import (
     OrderPart,
     is_rejected,
     named_keys,
+    of_other_table,
+    other_table,
     rejected,
 )
 from mutator.rules.envelope import FirstOfFile
@@ -228,7 +230,7 @@ class ImageMessages(MessageRows):
             elif table is None and self.about is not None:
                 code = rejected("has no table")
             elif not self.is_own(table):
-                code = b"other table"
+                code = of_other_table(table)
             found.append(code)
         return found
 
@@ -246,7 +248,7 @@ class ImageMessages(MessageRows):
         others = {None, *self.ignore_codes, *self.unordered}
         reason = rejected(f"has no {parts[0].path} that can be read, which orders messages; {cure}")
         return [
-            reason if lacks and code not in others and not is_rejected(code) else code
+            reason if lacks and code not in others and not is_rejected(code) and other_table(code) is None else code
             for code, lacks in zip(codes, missing, strict=True)
         ]
 

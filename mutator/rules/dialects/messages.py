@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.envelope import REJECTED, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.envelope import IGNORED, REJECTED, OpCodeField, Operation, Unwrapped, other_subjects
 from mutator.rules.order_columns import flags
 
 FIELD = "__op"  # of the rows of records: what they do
 SHOWN = 40  # bytes of an unknown op
 _REJECT = b"reject: "  # before the reason, as the op code of a row
+_OTHER = b"other table "  # before the name of a table whose rows are not taken, as the op code of a row
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
 
@@ -68,6 +69,20 @@ def distinct(columns: Sequence[Any]) -> tuple[list[tuple[bytes | None, ...]], In
     return [*zip(*(column.take(rows).to_pylist() for column in columns), strict=True)], numbers
 
 
+def of_other_table(name: str | None) -> bytes:
+    """Return the op code of a row of a table whose rows are not taken."""
+    return _OTHER + (name or "without a name").encode()
+
+
+def other_table(code: bytes | None) -> str | None:
+    """Return the name of the table of a row that is not taken; None for other op codes.
+
+    >>> other_table(of_other_table("public.orders")), other_table(b"u")
+    ('public.orders', None)
+    """
+    return code.removeprefix(_OTHER).decode() if code is not None and code.startswith(_OTHER) else None
+
+
 def table_name(schema: bytes | None, database: bytes | None, table: bytes | None) -> str | None:
     """Return the name of a table, as ``feed.table`` has it."""
     around = schema or database
@@ -92,10 +107,13 @@ class MessageRows(OpCodeField):
     update: ClassVar[bytes] = b"update"  # op codes
     delete: ClassVar[bytes] = b"delete"
     table: str | None = None  # schema.table, as the user gives it
+    others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
     keys: tuple[str, ...] = ()
 
     def operation(self, value: bytes) -> Operation:
-        """Look up an op code, or the reason of a reject."""
+        """Look up an op code, the name of another table, or the reason of a reject."""
+        if other_table(value) is not None:
+            return Operation(IGNORED, value)
         if is_rejected(value):
             return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
         return super().operation(value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError, suppressed
@@ -125,6 +126,36 @@ class _Suffixes:
         if name.startswith(_MARKER):
             return file_names.feed_name(name.removeprefix(_MARKER), self.marker) if self.marker else None
         return file_names.feed_name(name, self.control) if self.control else None
+
+
+class WorkingFile(NamedTuple):
+    """A file in working/<run>."""
+
+    entry: Entry
+    name: str  # that it had in incr/
+    feed: str  # the name of its feed file: its own, or that of which it is a control file or ready marker
+
+
+def in_order(base: Base, run: str) -> list[WorkingFile]:
+    """Return the files in working/<run>, in an order in which they may appear in incr/ of another base.
+
+    A feed file comes after its control file, and before its ready marker.
+    """
+    everything = entries_of(base.at("working", run))
+    suffixes = _Suffixes.of(everything)
+    found = []
+    for entry in everything:
+        if entry.type != "directory":
+            feed = suffixes.feed_of(entry.name)
+            place = 1 if feed is None else 2 if entry.name.startswith(_MARKER) else 0
+            found.append((place, WorkingFile(entry, entry.name.removeprefix(_MARKER), feed or entry.name)))
+    return [file for _, file in sorted(found)]
+
+
+def leave(base: Base, run: str) -> None:
+    """Remove working/<run>, unless a file is left in it."""
+    directory = base.at("working", run)
+    _leave(base, directory, _Suffixes.of(entries_of(directory)))
 
 
 def give_back(base: Base, run: str) -> list[str]:

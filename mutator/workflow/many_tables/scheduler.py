@@ -36,7 +36,16 @@ from mutator.storage.progress import expected
 from mutator.workflow import directory
 from mutator.workflow.directory.paths import master_of, open_base
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
-from mutator.workflow.many_tables.summary import EventRecord, Past, Summary, TableResult, TableState, recording
+from mutator.workflow.many_tables.shared_feed import give_all
+from mutator.workflow.many_tables.summary import (
+    EventRecord,
+    Past,
+    Summary,
+    TableResult,
+    TableState,
+    not_listed,
+    recording,
+)
 from mutator.workflow.many_tables.tables_file import ListedTable, Tables
 
 if TYPE_CHECKING:
@@ -94,6 +103,7 @@ def _bytes_at(path: str) -> int:
 
 _log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
+_QUIET = "feed.table.none"
 _FATAL = ("spark.missing", "spark.connect.merge", "spark.lost")  # every other table would fail as well
 
 Tell = Callable[[TableResult, int, int], None]  # a table's result, number of ended tables, number of all tables
@@ -126,6 +136,7 @@ def run(
     name = new_run_id(time.time())
     _log.info("merging %s, %d at the same time, run %s", counted(len(chosen), "table"), at_once, name)
     with recording(tables.record, name, resume) as record:
+        feeds = give_all(tables.tables)  # to all that share them, so that no file goes before a table has it
         application = _Application(spark, record, engine, deadline, tell)
         results = application.run(chosen, at_once)
     return Summary(
@@ -138,6 +149,8 @@ def run(
         seconds=round(time.monotonic() - application.began, 3),
         warnings=application.warnings,
         stopped=application.signal,
+        feeds=feeds,
+        other_tables=not_listed(tables.tables, results),
     )
 
 
@@ -244,7 +257,13 @@ class _Application:
             self._record.begun(table.name, table.base, None)
             merge = directory.merge_by(config, attempt.merge_on, self._engine)
             target = directory.MasterTarget(open_base(table.base), config, merge)
-            done = directory.run(target, sleep=attempt.sleep)
+            try:
+                done = directory.run(target, sleep=attempt.sleep)
+            except MutatorError as fault:
+                if fault.kind != _QUIET or not table.feed:  # else others that share the feed may have messages
+                    raise
+                waiting = f"{fault}; the feed files wait in {table.base}/incr"
+                return TableResult(table.name, TableState.DONE, run=attempt.run, warnings=(waiting,))
             report = None if done.report is None else asdict(done.report)
             return TableResult(
                 table.name,
@@ -255,11 +274,13 @@ class _Application:
                 report=report,
                 set_aside=len(done.failed_files),
                 warnings=done.warnings,
+                takes=config.rows.ops.table,
             )
         prepared = prepare(config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
         self._record.begun(table.name, table.output, attempt.run)
         _, made = carry_out(prepared, attempt.merge_on)
-        return TableResult(table.name, TableState.DONE, run=attempt.run, report=asdict(made))
+        takes = config.rows.ops.table
+        return TableResult(table.name, TableState.DONE, run=attempt.run, report=asdict(made), takes=takes)
 
     def _context(self) -> SparkContext:
         """Return Spark, started by the main thread: only there can signals be deferred."""

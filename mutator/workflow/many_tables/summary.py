@@ -25,9 +25,12 @@ from typing import Any, BinaryIO
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
+from mutator.pipeline.op_codes import shown_tables
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Cut, ReportSection, TableBlock, said
 from mutator.rules.truth_table import records_deleted
+from mutator.workflow.many_tables.shared_feed import SharedFeed
+from mutator.workflow.many_tables.tables_file import ListedTable, sharing
 
 _FORMAT = 1
 
@@ -123,6 +126,7 @@ def _parsed(path: str, data: bytes) -> Past:
 # Exit codes by priority: faults that need an operator come before those that only need another run.
 _TELLING = (70, 4, 3, 2, 5, SET_ASIDE_CODE)
 _AGAIN = 5
+_WAITING = 5  # files that the text names
 _COLUMNS = (
     ("rows", "output rows"),
     ("inserted", "feed inserted"),
@@ -158,6 +162,7 @@ class TableResult:
     report: Mapping[str, Any] | None = None  # of its merge
     set_aside: int = 0  # feed files of a base that cannot be merged
     warnings: Sequence[str] = ()  # of a run of a base, beside those of its report
+    takes: str | None = None  # the table whose messages it takes
 
     @property
     def is_done(self) -> bool:
@@ -190,6 +195,8 @@ class Summary(PrintedReport):
     seconds: float
     warnings: tuple[str, ...] = ()
     stopped: int | None = None  # the signal that stopped the run
+    feeds: tuple[SharedFeed, ...] = ()
+    other_tables: Mapping[str, int] = field(default_factory=dict)  # rows of feeds that no table takes, by table
 
     @property
     def undone(self) -> tuple[str, ...]:
@@ -228,8 +235,18 @@ class Summary(PrintedReport):
         return (
             said(f"run {self.run} of {self.tables}{resumes}", ""),
             ReportSection(blocks=[TableBlock(columns, [Cut(rows)])]),
-            said("", f"{counted(len(self.results), 'table')}: {states}", *self._left()),
+            said("", f"{counted(len(self.results), 'table')}: {states}", *self._shared(), *self._left()),
         )
+
+    def _shared(self) -> Iterator[str]:
+        for one in self.feeds:
+            if one.given:
+                yield f"{counted(len(one.given), 'feed file')} of {one.directory} given to {', '.join(one.tables)}"
+            yield from (f"{one.directory}: {name} {why}" for name, why in one.waiting[:_WAITING])
+            if len(one.waiting) > _WAITING:
+                yield f"{one.directory}: {len(one.waiting) - _WAITING:,} more wait"
+        if self.other_tables:
+            yield f"rows of tables that {self.tables} does not take: {shown_tables(self.other_tables)}"
 
     def _left(self) -> Iterator[str]:
         occupied = [one.table for one in self.results if one.kind == "output.exists"]
@@ -252,6 +269,24 @@ class Summary(PrintedReport):
             if one.state == TableState.DONE:
                 total.update(one.counts)
         return dict(total)
+
+
+def not_listed(tables: Sequence[ListedTable], results: Mapping[str, TableResult]) -> dict[str, int]:
+    """Return how many rows of feeds are of tables that no listed table takes, by their names.
+
+    Each run counts those that it does not take. Tables that share a feed may have merged other files of it.
+    """
+    found: Counter[str] = Counter()
+    for group in sharing(tables).values():
+        ended = [results[table.name] for table in group if table.name in results]
+        taken = {one.takes for one in ended} | {table.config.rows.ops.table for table in group}
+        most: dict[str, int] = {}
+        for one in ended:
+            if one.state == TableState.DONE:
+                for name, rows in (one.report or {}).get("other_tables", {}).items():
+                    most[name] = max(rows, most.get(name, 0))
+        found.update({name: rows for name, rows in most.items() if name not in taken})
+    return dict(found)
 
 
 def _cells(one: TableResult) -> tuple[str, ...]:

@@ -1,24 +1,19 @@
 """The tables file: the tables of a run and the configuration of each, as frozen values.
 
-    [run]                               at-once, deadline, record
+    [run]                               at-once, deadline, record, other-tables
     [defaults]                          keys for tables that do not have them
-    [tables.NAME]                       master, feed, output; or base; config, deadline
+    [tables.NAME]                       master, feed, output; or base, perhaps with a feed that bases share;
+                                        config, deadline
     [tables.NAME.settings]              settings of the configuration
 
-``{table}`` in a path is the table's name. Paths are relative to the file. All faults are reported together.
-
-Paths of tables that are merged at the same time: no table may write to a path that another one reads or writes.
-
-Otherwise their order would decide the result. A pattern meets a path if it matches the first parts of the path, one by
-one.
+``{table}`` in a path or setting is the table's name. Paths are relative to the file. All faults are reported together.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,87 +34,11 @@ from mutator.config.sources import (
 )
 from mutator.errors import MutatorError, error
 from mutator.pipeline.master_settings import chained_settings
-from mutator.storage import located
 from mutator.workflow.directory.versions import chained_settings_of
+from mutator.workflow.many_tables.table_paths import TablePaths, clashes, resolved, why_not_shared
 
-_MAGIC = re.compile(r"[*?[]")
-_Reads = str | tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TablePaths:
-    """The paths that a table writes and reads, by key of the tables file."""
-
-    table: str
-    writes: Mapping[str, str]
-    reads: Mapping[str, _Reads]
-
-
-def clashes(tables: Sequence[TablePaths]) -> list[str]:
-    """Return a fault for each path that a table writes and another one reads, writes or has an entry below.
-
-    >>> clashes([TablePaths("a", {"output": "/o/a"}, {}), TablePaths("b", {"output": "/o/b"}, {"master": "/o/a"})])
-    ['tables.b.master: is /o/a, the output of table a; tables run in any order, so give b a run of its own']
-    """
-    written: dict[str, tuple[str, str]] = {}
-    found = []
-    for table in tables:
-        for key, path in table.writes.items():
-            first = written.setdefault(_resolved(path), (table.table, key))
-            if first != (table.table, key):
-                found.append(f"tables.{table.table}.{key}: is {path}, the {first[1]} of table {first[0]}, too; {_CURE}")
-    above = {parent: path for path in written for parent in _above(path)}
-    for table in tables:
-        for key, path, reads in _all_paths(table):
-            met = _met(path, written, above, reads)
-            if met is None or written[met][0] == table.table:
-                continue
-            other, role = written[met]
-            here = f"tables.{table.table}.{key}"
-            if path == met:
-                how = f"is {path}, the {role} of table {other}"
-                found.append(f"{here}: {how}; tables run in any order, so give {table.table} a run of its own")
-            else:
-                found.append(f"{here}: {path} and {met}, the {role} of table {other}, overlap; {_CURE}")
-    return found
-
-
-_CURE = "name another path"
-
-
-def _all_paths(table: TablePaths) -> Iterator[tuple[str, str, bool]]:
-    yield from ((key, _resolved(path), False) for key, path in table.writes.items())
-    for key, paths in table.reads.items():
-        for path in (paths,) if isinstance(paths, str) else paths:
-            yield key, _resolved(path), True
-
-
-def _met(path: str, written: Mapping[str, tuple[str, str]], above: Mapping[str, str], reads: bool) -> str | None:
-    """Return a written path that is above a path or below it; for a path that is read, also the path itself."""
-    if reads and _MAGIC.search(path.partition("://")[2] or path):
-        return next((other for other in written if _matches(path, other)), None)
-    if reads and path in written:
-        return path
-    return next((parent for parent in _above(path) if parent in written), above.get(path))
-
-
-def _matches(pattern: str, path: str) -> bool:
-    parts = zip(pattern.split("/"), path.split("/"), strict=False)
-    return all(fnmatch.fnmatchcase(name, part) for part, name in parts)
-
-
-def _above(path: str) -> Iterator[str]:
-    root = path.find("://") + 3 if "://" in path else 1
-    while (cut := path.rfind("/", root)) > 0:
-        path = path[:cut]
-        yield path
-
-
-def _resolved(path: str) -> str:
-    return located(path)[1].rstrip("/")
-
-
-_RUN = ("at-once", "deadline", "record")
+_RUN = ("at-once", "deadline", "record", "other-tables")
+_ARRIVED = ("claim.min.age", "claim.ready.suffix", "feed.control.suffix")  # which feed files have arrived whole
 _KEY = "id.field.ordinals"
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")
 _NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},])?")
@@ -127,23 +46,35 @@ _NAME = re.compile(r"[^\x00-\x20\x7f{},]([^\x00-\x1f\x7f{},]*[^\x00-\x20\x7f{},]
 
 @dataclass(frozen=True)
 class ListedTable:
-    """One table: a master with its feed and an output, or the base of a workflow."""
+    """One table: a master with its feed and an output, or the base of a workflow, perhaps with a shared feed."""
 
     name: str
     config: Config
     master: str
     feed: tuple[str, ...]
     output: str
-    base: str | None = None  # None: master, feed and output are set
+    base: str | None = None  # None: master, feed and output are set. With it, the feed is none or one directory
     deadline: int | None = None  # seconds from when it begins; None: only the run has a deadline
     # Returns the configuration with the settings that the newest manifest adds, when the table begins
     chained: Callable[[], Config] | None = None
+
+    def with_others(self, others: tuple[str, ...]) -> ListedTable:
+        """Return the table with the other tables that its feed may have."""
+
+        def completed(config: Config) -> Config:
+            rows = config.rows
+            mine = (*others, *(rows.ops.others or ()))
+            return replace(config, rows=replace(rows, ops=replace(rows.ops, others=mine)))
+
+        chained = self.chained
+        later = None if chained is None else lambda: completed(chained())
+        return replace(self, config=completed(self.config), chained=later)
 
     @property
     def paths(self) -> TablePaths:
         """The paths that it reads and writes."""
         if self.base is not None:
-            return TablePaths(self.name, {"base": self.base}, {})
+            return TablePaths(self.name, dict([("base", self.base), *(("feed", one) for one in self.feed)]), {})
         return TablePaths(self.name, {"output": self.output}, {"master": self.master, "feed": self.feed})
 
 
@@ -180,7 +111,12 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     at_once = reader.value("run.at-once", run.get("at-once"), parsers.positive)
     deadline = reader.value("run.deadline", run.get("deadline"), parsers.duration)
     record = reader.text("run.record", run.get("record")) or f".{Path(path).stem}.run"
+    stops = reader.value("run.other-tables", run.get("other-tables"), parsers.one_of("report", "stop")) == "stop"
     reader.faults += clashes([table.paths for table in tables])
+    for group in sharing(tables).values():
+        reader.check_sharing(group)
+    if stops and not reader.faults:
+        tables = list(reader.without_others(tables))
     if reader.faults:
         faults = "\n  ".join(["these entries cannot be used:", *dict.fromkeys(reader.faults)])
         raise error("config", where=path, faults=faults)
@@ -241,6 +177,32 @@ class _Reader:
         """Return a path, relative to the file, as one relative to the working directory."""
         return in_directory_of(self._file, path)
 
+    def check_sharing(self, tables: Sequence[ListedTable]) -> None:
+        """Add a fault for tables with one feed that have other settings on which of its files have arrived."""
+        for table in tables:
+            first = tables[0]
+            if table.base is not None and _arrived(table.config) != _arrived(first.config):
+                self.faults.append(
+                    f"tables.{table.name}.settings: {' or '.join(_ARRIVED)} is not that of table {first.name}, with "
+                    "which it shares its feed; set them in [defaults.settings]"
+                )
+
+    def without_others(self, tables: Sequence[ListedTable]) -> Iterator[ListedTable]:
+        """Yield tables with all tables that share their feed as the other tables that it may have."""
+        for group in sharing(tables).values():
+            for table in group:
+                if table.config.rows.ops.table is None:
+                    self.faults.append(
+                        f"tables.{table.name}.settings: feed.table is missing, which run.other-tables = stop needs"
+                    )
+        others = {
+            table.name: tuple(dict.fromkeys(str(one.config.rows.ops.table) for one in group))
+            for group in sharing(tables).values()
+            for table in group
+        }
+        for table in tables:
+            yield table.with_others(others[table.name]) if table.name in others else table
+
     def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> ListedTable | None:
         before = len(self.faults)
         where = f"tables.{name}"
@@ -252,12 +214,16 @@ class _Reader:
         feeds = merged.get("feed")
         feed = [self._path(where, "feed", one, name) for one in (feeds if isinstance(feeds, list) else [feeds])]
         if place["base"] is not None:
-            for key in ("master", "feed", "output"):
+            for key in ("master", "output"):
                 if key in merged:
                     self.faults.append(f"{where}.{key}: is given beside base, which contains it; leave one out")
         else:
             missing = [key for key in ("master", "feed", "output") if merged.get(key) in (None, [])]
             self.faults += [f"{where}.{key}: is missing, and so is base" for key in missing]
+        if place["base"] is not None and (
+            fault := why_not_shared(place["base"], [one for one in feed if one is not None])
+        ):
+            self.faults.append(f"{where}.feed: {fault}")
         deadline = self.value(f"{where}.deadline", merged.get("deadline"), parsers.duration)
         master, base = place["master"], place["base"]
         config_of = self._config(where, name, own, defaults, master if base is None else None, base)
@@ -303,7 +269,7 @@ class _Reader:
                 if not isinstance(inline, Mapping):
                     self.faults.append(f"{whose}.settings: must be a section, [{whose}.settings]")
                     inline = {}
-                layers.append(flat(inline))
+                layers.append({key: _named(value, name) for key, value in flat(inline).items()})
             settings = layered([*layers, self._overrides])
 
             def chained() -> Config:
@@ -321,11 +287,34 @@ class _Reader:
             return None
 
 
+def sharing(tables: Sequence[ListedTable]) -> dict[tuple[str, ...], list[ListedTable]]:
+    """Return the tables that have each feed; tables with a base and no feed have none."""
+    found = dict[tuple[str, ...], list[ListedTable]]()
+    for table in tables:
+        if table.feed:
+            found.setdefault(tuple(map(resolved, table.feed)), []).append(table)
+    return found
+
+
+def _named(value: Any, name: str) -> Any:
+    """Return a setting with the name of the table in place of ``{table}``."""
+    if isinstance(value, list):
+        return [_named(one, name) for one in value]
+    return value.replace("{table}", name) if isinstance(value, str) else value
+
+
 def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults without paths that the table cannot have: a base has no master, a master no base."""
-    paths = {"master", "feed", "output"}
-    other = paths if "base" in own else {"base"} if paths & set(own) else set()
+    """Return the defaults without paths that the table cannot have: a base has no master, a master no base.
+
+    A feed of the defaults is one that bases share, if the defaults have a base.
+    """
+    paths = {"master", "output"} if "base" in defaults else {"master", "feed", "output"}
+    other = paths if "base" in own else {"base"} if {"master", "output"} & set(own) else set()
     return {key: value for key, value in defaults.items() if key not in other}
+
+
+def _arrived(config: Config) -> tuple[Any, ...]:
+    return config.workflow.claim_min_age, config.workflow.claim_ready_suffix, config.inputs.control_suffix
 
 
 def _faults_of(text: str, where: str) -> list[str]:
