@@ -21,6 +21,7 @@ from mutator.cli.config_file import place
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.stdin_feed import reading_stdin
+from mutator.cli.table_output_commands import verification_of
 from mutator.cli.workflow_target import table_in
 from mutator.errors import MutatorError, error
 from mutator.errors.display import command, text_of, without_secrets
@@ -135,9 +136,8 @@ def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     whole_base = is_base(path)
     table = table_in(path)
     if table is not None or is_table(path):
-        cure = command("table", "verify", *(["--repair"] if arguments.repair else []), table or path)
-        what = f"{path} is a versioned table" if table is None else "the target of this base is a table"
-        raise error("usage", what=f"{what}: verify it with: {cure}")
+        yield verification_of(table or path, arguments, None if table is None else arguments.directory)
+        return
     repaired: dict[str, list[str]] = {}
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)
@@ -190,7 +190,7 @@ VERIFY = Command(
     "verify",
     "read a dataset back and report where it differs from its manifest",
     (
-        option("directory", metavar="DIR", help="output of mutator run, or the base of a workflow"),
+        option("directory", metavar="DIR", help="output of mutator run, base of a workflow, or table"),
         option("--repair", action="store_true", help="first put damaged manifests back from their copies"),
         options.RUNNER,
         options.JSON,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +98,22 @@ def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
+    yield verification_of(arguments.table, arguments)
+
+
+def verification_of(table: str, arguments: argparse.Namespace, base: str | None = None) -> CommandReport:
+    """Compare a table with its log. base: whose archived feed files are compared, too; None: none are."""
     from mutator.storage import located
     from mutator.table.recorded import config_of_snapshot
     from mutator.table.verify import verify_table
+    from mutator.workflow.to_table import archive_differences
 
-    storage, path = located(arguments.table)
+    storage, path = located(table)
     opened = table_runner(arguments.runner, arguments)
     found = verify_table(storage.resolve(path), config_of_snapshot, opened, repair=arguments.repair)
-    yield CommandReport(options.shown(found, arguments), code=3 if found.problems else 0)
+    if base is not None:
+        found = replace(found, differences=(*found.differences, *archive_differences(base, storage.resolve(path))))
+    return CommandReport(options.shown(found, arguments), code=3 if found.problems else 0)
 
 
 def table_runner(wanted: str | None, arguments: argparse.Namespace) -> OpenRunner:

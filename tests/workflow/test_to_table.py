@@ -462,8 +462,25 @@ def test_commands_for_a_master_say_what_a_table_has(base: TableBase, capfd: pyte
     assert f"mutator table restore {base.table.path} --to N" in capfd.readouterr().err
     assert main(["workflow", "history", str(base.path)]) == 2
     assert f"mutator table log {base.table.path}" in capfd.readouterr().err
-    assert main(["verify", str(base.path)]) == 2
-    assert f"mutator table verify {base.table.path}" in capfd.readouterr().err
+
+
+def test_verify_compares_the_table_and_the_archive(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    base.run()
+
+    assert main(["verify", str(base.path), "--runner", "local"]) == 0
+    assert main(["verify", str(base.table.path), "--runner", "local"]) == 0
+    found = capfd.readouterr().out.splitlines()
+    assert found[:2] == found[2:]
+    assert found[0].startswith(f"{base.table.path}, version 1: ")
+
+    (archived,) = (base.path / "archive").rglob("ups_1.csv")
+    archived.write_bytes(archived.read_bytes().replace(b"a", b"b"))
+    assert main(["verify", str(base.path), "--runner", "local", "--json"]) == 3
+    (problem,) = json.loads(capfd.readouterr().out)["differences"]
+    assert "ups_1.csv: its checksum is" in problem["what"]
+    shutil.rmtree(archived.parent)  # which is allowed
+    assert main(["verify", str(base.path), "--runner", "local"]) == 0
 
 
 def test_watch_applies_files_as_they_arrive(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksum
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
@@ -96,10 +96,9 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     if of_master:  # with the cures that work on this base
         unreadable.pop(master_of(base, latest), None)
     problems += [*unreadable.values(), *of_master]
-    archived = [(version.run, feed) for version in versions for feed in version.feed]
-    emptied = _emptied(base, {run for run, _ in archived})
-    archived = [(run, feed) for run, feed in archived if run not in emptied]
-    problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
+    merged = [(version.run, feed) for version in versions for feed in version.feed]
+    archived = archived_files(base, merged)
+    problems += archive_problems(base, archived)
     problems += kept_problems(base)
     if not faults:  # else the damaged entry may name the run
         problems += _unknown_runs(base, versions, found)
@@ -108,8 +107,23 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
         _note_damage(base, one)
     shown = tuple(Difference(base.said(problem)) for problem in problems)
     in_use = _in_use(base, latest) if is_known else None
-    removed = sum(len(version.feed) for version in versions if version.run in emptied)
+    removed = len(merged) - len(archived)
     return BaseVerification(path, len(versions), verified, len(archived), removed, shown, in_use)
+
+
+def archived_files(base: Base, merged: Sequence[tuple[str, FeedFile]]) -> list[tuple[str, FeedFile]]:
+    """Return merged feed files but for those of runs whose files were removed from archive/, which is allowed.
+
+    merged: each with its run.
+    """
+    emptied = _emptied(base, {run for run, _ in merged})
+    return [(run, feed) for run, feed in merged if run not in emptied]
+
+
+def archive_problems(base: Base, archived: Iterable[tuple[str, FeedFile]]) -> list[str]:
+    """Return the faults of feed files in archive/."""
+    found = (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived)
+    return [one for one in found if one is not None]
 
 
 def _in_use(base: Base, latest: Commit) -> tuple[str, ...]:

@@ -7,7 +7,14 @@ A version exists when its entry is in the log of the table. The entry names the 
 the base has no log of its own: everything else in it can be done again, or undone, by any run.
 """
 
-from mutator.workflow.to_table.table_target import ApplyTask, Kept, TableTarget, WorkflowTable, opened
+from mutator.workflow.to_table.table_target import (
+    ApplyTask,
+    Kept,
+    TableTarget,
+    WorkflowTable,
+    archive_differences,
+    opened,
+)
 from mutator.workflow.to_table.upkeep import Upkeep
 
-__all__ = ["ApplyTask", "Kept", "TableTarget", "Upkeep", "WorkflowTable", "opened"]
+__all__ = ["ApplyTask", "Kept", "TableTarget", "Upkeep", "WorkflowTable", "archive_differences", "opened"]

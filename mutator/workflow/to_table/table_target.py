@@ -26,6 +26,7 @@ from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.reports.sections import ReportSection, said
+from mutator.pipeline.verify import Difference
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of, read_if_exists
 from mutator.workflow.directory.arrivals import arrived
@@ -33,6 +34,7 @@ from mutator.workflow.directory.merged_content import IsMerged, has_content
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.results import UNSEEN, SeenTarget, note_target
 from mutator.workflow.directory.run_phases import Merged, Run, Target
+from mutator.workflow.directory.verification import archive_problems, archived_files
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.view import View
@@ -102,6 +104,18 @@ def opened(path: str, table: str) -> Base:
     if next(visible, None) is not None or Log(base.path).numbers():
         raise error("base.targets", path=base.given, table=base.shown(table))
     return base
+
+
+def archive_differences(given: str, table: str) -> tuple[Difference, ...]:
+    """Return how the feed files in archive/ of a base differ from those that its table merged.
+
+    The entries of the log that are damaged say nothing of them, and other bases may feed the table as well.
+    """
+    base, log, merged = open_base(given), TableLog(table), list[tuple[str, FeedFile]]()
+    with suppress(MutatorError):  # the verification of the table reports it
+        for version in log.following(0):
+            merged += [(version.claim.run, feed) for feed in version.feed if version.claim is not None]
+    return tuple(Difference(base.said(text)) for text in archive_problems(base, archived_files(base, merged)))
 
 
 class TableTarget(Target):
