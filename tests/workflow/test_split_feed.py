@@ -29,6 +29,7 @@ from mutator.rules.partition_transforms import directory_of_row
 from mutator.storage import storage_for
 from mutator.storage.compression import zstd
 from mutator.workflow.partitions import split
+from mutator.workflow.partitions.runs import run_partitions
 from mutator.workflow.partitions.split.files import feed_files
 from mutator.workflow.partitions.split.write import split_file
 from tests.support.effort import law
@@ -646,3 +647,23 @@ def test_a_task_needs_only_its_file(feed):
 
     assert (made.rows, made.rejected, rejects) == (3, 0, [])
     assert {part.directory: part.rows for part in made.parts} == {"field_0=a": 2, "field_0=b": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"feed.dialect": "debezium-json", "id.field.ordinals": "id"}, "within the messages"),
+        ({"truncate.op.code": "T", "op.code.field.ordinal": "1"}, "deletes the records of all partitions"),
+    ],
+)
+def test_rows_that_belong_to_no_single_partition(feed, settings, why):
+    feed.put("ups_1.txt", b"1,U,x\n")
+    for act in (lambda: feed.split("2", {**CONFIG, **settings}), lambda: runs_of(feed, {**CONFIG, **settings})):
+        with pytest.raises(ConfigError, match=rf"{why}.*; split nothing, and merge the feed with mutator run"):
+            act()
+    assert not feed.to.exists()
+
+
+def runs_of(feed, settings):
+    paths = {"master": str(feed.root), "feed": str(feed.to), "output": str(feed.root / "new")}
+    return run_partitions(config.parse(settings), lambda plan, staging: None, **paths)

@@ -44,6 +44,7 @@ from mutator.workflow.partitions.pairs import (
     record_path,
 )
 from mutator.workflow.partitions.split.files import check_fields
+from mutator.workflow.partitions.split.splitting import check_operations
 
 
 class WorkDirectory:
@@ -229,7 +230,9 @@ def _config_of_partitions(config: Config) -> Config:
     """Return the configuration of the run of one partition.
 
     Raises ConfigError for a full snapshot, and for an overwrite of everything: partitions that the feed lacks are kept.
+    So they are for a truncate.
     """
+    check_operations(config.rows.ops)
     if config.operation.full:
         faults = "a partition that the snapshot lacks would stay; split nothing, and merge the snapshot as a whole"
         raise error("config", where="sync.mode=full", faults=faults)

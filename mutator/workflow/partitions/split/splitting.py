@@ -27,6 +27,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
+from mutator.errors.parts import setting
 from mutator.formats.content import Reject
 from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects, shown_rejects
@@ -35,6 +36,7 @@ from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import rejects_of
 from mutator.plan.shown_values import ShownValues, shown_of_split
 from mutator.rules.encodings import readable, restored
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import lacks_value
@@ -66,6 +68,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published and no feed file has changed.
     """
     started = time.monotonic()
+    check_operations(config.rows.ops)
     _, to = located_to_write(to)
     check_output(to)
     for path in feed:
@@ -103,6 +106,19 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     warnings = (*config.wording.warnings, *_warnings(config.rows.ops, by_directory, shown))
     partitions = shown.by_directory(by_directory)
     return SplitFeed(published.made, partitions, tuple(samples), ignored, published.litter, warnings, seconds)
+
+
+def check_operations(ops: OpSpec) -> None:
+    """Raise ConfigError for rows that do not belong to one partition, or whose partition fields are within them."""
+    where, why = "", ""
+    if (kind := ENVELOPES[ops.envelope]).formats:
+        where, why = setting(f"{kind.setting}={ops.envelope}"), "the fields of a record are within the messages"
+    elif ops.truncates:
+        where = setting("truncate.op.code")
+        why = "a truncate deletes the records of all partitions, and would be in one"
+    if where:
+        cure = "split nothing, and merge the feed with mutator run --partitioned-by"
+        raise error("config", where=where, faults=f"{why}; {cure}")
 
 
 def _names(source: Source) -> tuple[str, ...]:
