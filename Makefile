@@ -23,7 +23,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Targets run one at a time, even with `make -j`: two runs of Spark or of apt-get would only wait for each other.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java hadoop browser demo lint test-unit test test-rest test-all test-spark35 mutants soak bench reference docs dist zip clean
+.PHONY: help venv java hadoop browser debezium demo lint test-unit test test-rest test-all test-spark35 mutants soak bench reference docs dist zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -45,6 +45,9 @@ hadoop: venv java  ## fetch Hadoop's servers for the tests, if Maven is reachabl
 browser:  ## look for Chromium and fetch axe-core for the tests of HTML pages; as root on Debian or Ubuntu, install them
 	@.ci/browser.sh build/browser
 
+debezium: java  ## look for PostgreSQL and MariaDB and fetch Debezium's engine; as root on Debian or Ubuntu, install them
+	@.ci/debezium.sh build/debezium
+
 test-unit: venv  ## the tests that need no Java and no servers, in a minute
 	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or processes or rest or soak)" $(UNIT)
 
@@ -53,24 +56,24 @@ test: venv java  ## one case of each engine, join, format and protocol, in five 
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
 test-rest: export MUTATOR_EFFORT = rest
-test-rest: venv java hadoop browser lint  ## all tests that are neither in `make test` nor in the soak
+test-rest: venv java hadoop browser debezium lint  ## all tests that are neither in `make test` nor in the soak
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "rest and not soak"
 
 test-all: test test-rest  ## everything but the soak, as CI runs it
 
 # The Hadoop login of Spark 3.5 fails on Java 24 and newer.
 test-spark35: export NEWEST_JAVA = 23
-test-spark35: $(VENV35)/stamp java browser  ## the same tests on Spark 3.5, with Python 3.11
+test-spark35: $(VENV35)/stamp java browser debezium  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
 	MUTATOR_EFFORT=rest $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 # FAULTS=... for the options of .ci/mutants.py and the names of faults
-mutants: venv java hadoop browser  ## plant each fault of tests/mutants in a copy, and run the tests that reach it
+mutants: venv java hadoop browser debezium  ## plant each fault of tests/mutants in a copy, and run the tests that reach it
 	$(WITH_JAVA) $(VENV)/bin/python .ci/mutants.py $(FAULTS)
 
 soak: export MUTATOR_RACES ?= 300
 soak: export MUTATOR_EFFORT = full
-soak: venv java hadoop browser  ## the long runs, and the laws with all examples
+soak: venv java hadoop browser debezium  ## the long runs, and the laws with all examples
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race or law"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`
