@@ -43,6 +43,7 @@ UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
 
 _DELETE_IN_MASTER, _TRUNCATE_IN_MASTER = "marks a delete in the master", "marks a truncate in the master"
 UNKNOWN_CODE = "is not a known code"
+PHYSICAL = b"physical types"  # a mark in the metadata of a pa.Schema: values of Avro are read without logical types
 _BYTES = [bytes([byte]) for byte in range(256)]
 
 
@@ -120,6 +121,7 @@ class Unwrapped(NamedTuple):
 
     batch: Any  # pa.RecordBatch
     rows: Ints | None = None  # the number of the row of the file that each is of, ascending; None: each is of its own
+    as_text: bool = False  # columns of large_binary are text, of which the run makes values, even if the file has types
 
 
 class FirstOfFile(Protocol):
@@ -139,6 +141,10 @@ class FirstOfFile(Protocol):
 
     def beside(self, name: str) -> bytes:
         """Return another file of the directory; nothing if it cannot be read."""
+
+    @property
+    def avro(self) -> Any:
+        """The Avro schema that the file has, with named types written out; None without one."""
 
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         """Return some fields as a pa.RecordBatch, None if they cannot be read. schema: pa.Schema to read with."""
@@ -178,6 +184,11 @@ class Envelope(ABC):
     @property
     def deletes_all(self) -> bool:
         """Whether every row is a delete, so that it may lack fields."""
+        return False
+
+    @property
+    def lacks_fields(self) -> bool:
+        """Whether a file may lack fields because it has no records, as far as its first rows show."""
         return False
 
     @abstractmethod

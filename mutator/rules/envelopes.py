@@ -106,7 +106,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _is_debezium_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+def _is_debezium(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
     """Return whether files have messages: each names its connector in ``source``, and has a member for an image."""
     prefix = "payload." if "schema" in names else ""
     own = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
@@ -184,22 +184,30 @@ _OF_DMS = _OF_DEBEZIUM | {
 }
 _OF_TABLES = {"table": "table", "others": "others"}
 _SAID_OF_DEBEZIUM = {**_OF_TABLES, "unit": "time_unit", "decimals": "decimals"}
+
+
+def _debezium(module: str, name: str, file_format: str, members: Mapping[str, str]) -> EnvelopeKind:
+    return EnvelopeKind(
+        _of(f"dialects.{module}", name),
+        DIALECT,
+        _OF_DEBEZIUM,
+        "the op of a message says what it does",
+        members,
+        (file_format,),
+        recognizes=_is_debezium,
+        around=("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "schema", "payload"),
+        inserts=("r", "c"),
+    )
+
+
 ENVELOPES: Mapping[str, EnvelopeKind] = {
     "code": EnvelopeKind(_of("envelope", "OpCodeField"), _DELETES),
     "not null": EnvelopeKind(
         _of("envelope", "DeleteMarkField"), _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
     ),
-    "debezium-json": EnvelopeKind(
-        _of("dialects.debezium", "DebeziumJson"),
-        DIALECT,
-        _OF_DEBEZIUM,
-        "the op of a message says what it does",
-        _SAID_OF_DEBEZIUM,
-        ("json",),
-        recognizes=_is_debezium_json,
-        around=("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "schema", "payload"),
-        inserts=("r", "c"),
-    ),
+    "debezium-json": _debezium("debezium", "DebeziumJson", "json", _SAID_OF_DEBEZIUM),
+    "debezium-avro": _debezium("debezium_avro", "DebeziumAvro", "avro", _OF_TABLES),
+    "debezium-parquet": _debezium("debezium_avro", "DebeziumAvro", "parquet", _OF_TABLES),
     "debezium-flat": EnvelopeKind(
         _of("dialects.debezium_flat", "DebeziumFlat"),
         DIALECT,
@@ -308,19 +316,22 @@ def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str |
     return None
 
 
-def recognized(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]], file: str = "") -> str | None:
+def recognized(
+    names: Sequence[str], values: Callable[[str], Sequence[bytes | None]], file: str, file_format: str
+) -> str | None:
     """Return the dialect of a file; None if its rows are plain records.
 
     names: of its fields, with the paths of those within them; ordinals where it has no names. values: returns the first
     values of one. file: its name, which has to say the sequence where that is the order of the dialect.
 
-    >>> recognized(["id", "__op"], lambda name: [b"c", b"d"]), recognized(["id", "op"], lambda name: [b"c", b"d"])
-    ('debezium-flat', None)
+    >>> [recognized(["id", name], lambda name: [b"c", b"d"], "a", "csv") for name in ("__op", "op")]
+    ['debezium-flat', None]
     """
     for name, one in ENVELOPES.items():
         pattern = one.usual.get(_SEQUENCES)
-        is_named = pattern is None or parse_pattern(pattern).sequence(file) is not None
-        is_named &= [*names[:1]] != ["0"] or bool(one.head and re.search(one.headless, file))
-        if one.recognizes is not None and is_named and one.recognizes(names, values):
+        fits = pattern is None or parse_pattern(pattern).sequence(file) is not None
+        fits &= [*names[:1]] != ["0"] or bool(one.head and re.search(one.headless, file))
+        fits &= file_format in (one.formats or (file_format,))
+        if one.recognizes is not None and fits and one.recognizes(names, values):
             return name
     return None

@@ -33,6 +33,7 @@ from tests.support.told_dialects import (
     maxwell,
     maxwell_by_transaction,
     ogg,
+    put,
     row,
     work_of,
 )
@@ -44,7 +45,7 @@ def test_a_story(tmp_path: Path, dialect: str, engine: str) -> None:
     told = DIALECTS[dialect]
     work = work_of(tmp_path, dialect, engine)
     for name, changes in FILES.items():
-        work.put(f"feed/{name}", lines(*map(told.message, changes)))
+        put(work, dialect, f"feed/{name}", *map(told.message, changes))
     report = work.run()
 
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
@@ -64,7 +65,7 @@ def test_a_story(tmp_path: Path, dialect: str, engine: str) -> None:
 def test_a_first_run_has_the_types_of_the_messages(tmp_path: Path, dialect: str) -> None:
     work = work_of(tmp_path, dialect, allow_empty_master="true")
     (tmp_path / "master" / "m.parquet").unlink()
-    work.put("feed/f_1.json", lines(*map(DIALECTS[dialect].message, STORY)))
+    put(work, dialect, "feed/f_1", *map(DIALECTS[dialect].message, STORY))
     work.run()
     assert {one.name: one.type for one in work.table().schema} == {one.name: one.type for one in TYPES}
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
@@ -76,17 +77,17 @@ def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
     order = {"order_by": list(told.order), "order_type": list(told.types), "null.order": "lowest"}
     table = Table.create(str(tmp_path / "table"), {"key": "id", "feed.dialect": told.name, **order, **NO_LIMITS})
     work = Work(tmp_path)
-    for name in ("f_2.json", "f_1.json", "f_3.json"):
-        table.apply(str(work.put(name, lines(*map(told.message, FILES[name])))))
+    for name in ("f_2", "f_1", "f_3"):
+        table.apply(str(put(work, dialect, name, *map(told.message, FILES[name]))))
     assert sorted(table.scan().to_arrow().select(TYPES.names).to_pylist(), key=lambda one: one["id"]) == END
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_two_tables(tmp_path: Path, dialect: str) -> None:
     work, message = work_of(tmp_path, dialect), DIALECTS[dialect].message
-    work.put("feed/f_1.json", lines(message(STORY[0]), message(STORY[1], "d.u")))
+    put(work, dialect, "feed/f_1", message(STORY[0]), message(STORY[1], "d.u"))
     cure = r"set feed\.table to that of the master"
-    with pytest.raises(DataError, match=rf"f_1\.json: has rows of d\.u, and others are of d\.t; {cure}"):
+    with pytest.raises(DataError, match=rf"f_1\.\w+: has rows of d\.u, and others are of d\.t; {cure}"):
         work.run()
     work.settings["feed.table"] = "d.u"
     report = work.run()

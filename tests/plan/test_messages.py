@@ -163,15 +163,17 @@ def test_only_messages_are_recognized() -> None:
     def values(name: str) -> list[bytes]:
         return {"__op": [b"c", b"d"], "__deleted": [b"true"], "op": [b"c"]}.get(name, [b"1"])
 
-    assert recognized(["op", "before", "source", "source.connector"], values) == "debezium-json"
-    assert recognized(["id", "op", "source", "source.connector"], values) is None
-    assert recognized(["id", "op"], values) is None
+    assert recognized(["op", "before", "source", "source.connector"], values, "a", "json") == "debezium-json"
+    assert recognized(["id", "op", "source", "source.connector"], values, "a", "json") is None
+    assert recognized(["id", "op"], values, "a", "json") is None
 
 
 def of_messages(name: str) -> Callable[[Path], None]:
+    told = test_dialects.DIALECTS[name]
+
     def written(feed: Path) -> None:
         for file, changes in test_dialects.FILES.items():
-            (feed / file).write_bytes(lines(*map(test_dialects.DIALECTS[name].message, changes)))
+            (feed / f"{file}.{told.suffix}").write_bytes(told.file(*map(told.message, changes)))
 
     return written
 
@@ -244,7 +246,7 @@ DMS, LOAD = "20260131-101500123.csv", "LOAD00000001.csv"
 )
 def test_plain_rows_are_no_dialect(file: str, columns: dict[str, list[Any]]) -> None:
     values = {name: [str(value).encode() for value in found] for name, found in columns.items()}
-    assert recognized([*values], values.__getitem__, file) is None
+    assert recognized([*values], values.__getitem__, file, "csv") is None
 
 
 LOADED = "1,lamp,2\n2,desk,1\n3,chair,NULL\n"

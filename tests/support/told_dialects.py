@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from tests.support.named_runs import Work
+from mutator.formats.files.avro_schema import expanded, to_arrow
+from tests.support.connect_files import avro_file
+from tests.support.named_runs import Work, avro
 
 Row = Mapping[str, Any]
 TYPES = pa.schema([("id", pa.int64()), ("n", pa.string()), ("qty", pa.int64())])
@@ -43,7 +47,7 @@ STORY = [
     Change(None, row(6, "gone"), (10, 0)),
 ]
 END = [row(1, "a3"), row(3, "again", None), row(4, None), row(5, ""), row(20, "b")]
-FILES = {"f_1.json": STORY[6:], "f_2.json": STORY[:7], "f_3.json": STORY[3:5]}  # out of order, and some twice
+FILES = {"f_1": STORY[6:], "f_2": STORY[:7], "f_3": STORY[3:5]}  # out of order, and some twice
 
 
 def debezium(change: Change, table: str = "d.t") -> Any:
@@ -130,6 +134,39 @@ def dms_with_image(change: Change, table: str = "d.t") -> Any:
     return {"data": data, **image, "metadata": said}
 
 
+def lines(*messages: Any) -> bytes:
+    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
+
+
+_NULLABLE = {name: ["null", name] for name in ("string", "long")}
+_ROW = avro(("id", "long"), ("n", _NULLABLE["string"]), ("qty", _NULLABLE["long"]), name="Value")
+_SOURCE = avro(
+    *((name, "string") for name in ("connector", "db", "table", "file")), ("pos", "long"), ("row", "int"), name="Source"
+)
+_TRANSACTION = avro(("id", "string"), ("total_order", "long"), name="block")
+ENVELOPE = avro(
+    ("before", ["null", _ROW]),
+    ("after", ["null", "Value"]),
+    ("source", _SOURCE),
+    ("op", "string"),
+    ("ts_ms", _NULLABLE["long"]),
+    ("transaction", ["null", _TRANSACTION]),
+    name="Envelope",
+)
+
+
+def avro_messages(*messages: Any) -> bytes:
+    return avro_file(ENVELOPE, messages)
+
+
+def parquet_messages(*messages: Any) -> bytes:
+    """Without a schema of Connect."""
+    made = io.BytesIO()
+    table = pa.Table.from_pylist(list(messages), to_arrow(expanded(ENVELOPE)))
+    pq.write_table(table, made, store_schema=False)
+    return made.getvalue()
+
+
 class Told(NamedTuple):
     """A dialect."""
 
@@ -137,12 +174,17 @@ class Told(NamedTuple):
     message: Callable[..., Any]
     order: tuple[str, ...]
     types: tuple[str, ...]  # of the order
+    file: Callable[..., bytes] = lines
+    suffix: str = "json"
 
 
 LONGS = ("long", "long", "long")
 _IN_LOG = ("message.stream-position", "message.transaction-record-id")
+_OF_MYSQL = ("source.file", "source.pos", "source.row")
 DIALECTS = {
-    "debezium": Told("debezium-json", debezium, ("source.file", "source.pos", "source.row"), LONGS),
+    "debezium": Told("debezium-json", debezium, _OF_MYSQL, LONGS),
+    "debezium-avro": Told("debezium-avro", debezium, _OF_MYSQL, LONGS, avro_messages, "avro"),
+    "debezium-parquet": Told("debezium-parquet", debezium, _OF_MYSQL, LONGS, parquet_messages, "parquet"),
     "maxwell": Told(
         "maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset"), LONGS
     ),
@@ -156,8 +198,9 @@ DIALECTS = {
 }
 
 
-def lines(*messages: Any) -> bytes:
-    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
+def put(work: Work, dialect: str, name: str, *messages: Any) -> Path:
+    told = DIALECTS[dialect]
+    return work.put(f"{name}.{told.suffix}", told.file(*messages))
 
 
 def work_of(path: Path, dialect: str, engine: str = "blocks", **more: str) -> Work:

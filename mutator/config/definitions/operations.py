@@ -110,10 +110,10 @@ class OpSpec:
         "feed.dialect",
         one_of(*chosen_by("feed.dialect")),
         None,
-        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`, `debezium-flat` for "
-        "its flattened rows, `maxwell-json`, `canal-json`, `ogg-json`, `aws-dms-json`, or [flat "
-        "rows](dialects.md#flat-rows) of other programs. It says what each row does, so that `op` and its codes are "
-        "not set",
+        "the [form of the messages](dialects.md) that the rows of feed files are: `debezium-json`, `debezium-avro`, "
+        "`debezium-parquet`, `debezium-flat` for its flattened rows, `maxwell-json`, `canal-json`, `ogg-json`, "
+        "`aws-dms-json`, or [flat rows](dialects.md#flat-rows) of other programs. It says what each row does, so that "
+        "`op` and its codes are not set",
         unset="rows are records",
     )
     table: str | None = defined(

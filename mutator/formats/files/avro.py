@@ -12,11 +12,16 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.content import Content, NotReadable
+from mutator.formats.content import Content, NotReadable, OtherForm
 from mutator.formats.files import avro_container, avro_schema
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch
 from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.envelope import PHYSICAL
 from mutator.rules.typed_values import convert_leaves
+
+_MESSAGES = "has messages as they are in a topic, with the number of a schema in a registry, and no Avro container"
+_CONTAINERS = "have the sink write containers, which have their schema: as format.class, io.confluent.connect."
+_CONTAINERS += "s3.format.avro.AvroFormat, or that of another sink, with the AvroConverter as value.converter"
 
 
 class AvroFiles:
@@ -33,6 +38,8 @@ class AvroFiles:
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Return the schema in the header."""
+        if (number := avro_container.registry_id(stream)) is not None:
+            raise OtherForm(f"{_MESSAGES} (schema {number})", _CONTAINERS)
         with avro_container.faults():
             return _file_schema(avro_container.opened(stream).output.schema)
 
@@ -51,6 +58,8 @@ class AvroFiles:
         with content.file() as stream:
             container, seen = avro_container.opened(stream, content.window.renamed), 0
             fields = [field for name in names for field in container.expanded["fields"] if field["name"] == name]
+            if PHYSICAL in (schema.metadata or {}):
+                fields = [{**field, "type": avro_schema.physical(field["type"])} for field in fields]
             projected = avro_schema.physical({**container.expanded, "fields": fields})
             arrow = avro_schema.to_arrow({"fields": fields})
             for offset, block in avro_container.blocks(stream, container, content.window, projected):

@@ -64,6 +64,16 @@ def opened(stream: BinaryIO, renamed: Renames = ()) -> Container:
         return Container(AvroOutput(schema, codec, own, sync), whole, found + _SYNC, made.getvalue())
 
 
+def registry_id(stream: BinaryIO) -> int | None:
+    """Return the number of the schema of a message in the wire format of registries: byte 0, then 4 bytes; else None.
+
+    The stream is then at its beginning.
+    """
+    head = stream.read(5)
+    stream.seek(0)
+    return int.from_bytes(head[1:], "big") if len(head) == 5 and head[0] == 0 else None
+
+
 def blocks(stream: BinaryIO, container: Container, window: Window, projected: Any) -> Iterator[tuple[int, Any]]:
     """Yield the offset of the first row of each block that begins in a window, and the block.
 

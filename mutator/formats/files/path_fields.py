@@ -44,9 +44,8 @@ def read_rows(
     stored = own or [name for name in schema.names if name not in values][:1]
     for found in read(content, without(schema, values), stored, dialect):
         count, batch = found.batch.num_rows, found.batch
-        fields = [schema.field(name) if name in values else batch.schema.field(name) for name in names]
-        if found.as_text:
-            fields = [one.with_type(pa.large_binary()) for one in fields]
+        of_path = {name: pa.field(name, pa.large_binary()) if found.as_text else schema.field(name) for name in values}
+        fields = [of_path[name] if name in values else batch.schema.field(name) for name in names]
         columns = [
             path_column(one.name, values[one.name], one.type, count) if one.name in values else batch.column(one.name)
             for one in fields
@@ -66,12 +65,12 @@ def _unwrapped(
     envelope = wrapped.envelope
     for found in read(content, envelope.file_schema(wrapped.schema, schema), envelope.file_fields(names), dialect):
         try:
-            batch, rows = envelope.unwrap(found.batch, schema)
+            batch, rows, as_text = envelope.unwrap(found.batch, schema)
         except Unclear as fault:
             raise OtherForm(str(fault), fault.cure) from None
-        found = replace(found, batch=batch.select(list(names)))
+        raw = found.raw if found.as_text else None  # else no text that a person reads
+        found = replace(found, batch=batch.select(list(names)), as_text=found.as_text or as_text, raw=raw)
         if rows is not None:
-            raw = found.raw
             lines = None if raw is None else partial(_lines, raw, rows)
             offsets, numbers = found.offsets[rows], found.numbers[rows]
             ignored = found.ignored + len(found.offsets) - len(np.unique(rows))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
@@ -16,6 +17,7 @@ from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.content import Wrapped
+from mutator.formats.files.avro_schema import expanded
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import is_delete_source
@@ -32,6 +34,7 @@ from mutator.storage import blocks, storage_for
 SUBJECT = "messages of"  # in a manifest: the table whose messages were merged
 _ONE_ORDER = f"name fields in {setting('temporal.ordering.field.ordinal')} that all have, or set "
 _ONE_ORDER += f"{setting('sequence.pattern')} if it is the names of the files"
+_AVRO_IN_PARQUET = b"parquet.avro.schema"  # in a footer, by parquet-avro
 _ROWS = 10_000  # at the beginning of a file, which show what it is
 
 
@@ -50,6 +53,31 @@ def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelo
 def unwraps(ops: OpSpec) -> bool:
     """Return whether the rows of feed files are not rows of records yet."""
     return envelope_of(ops, ops.field).unwraps
+
+
+def lacks_fields(source: Source) -> bool:
+    """Return whether a file may lack fields because it has no records, as far as its first rows show."""
+    return source.wrapped is not None and source.wrapped.envelope.lacks_fields
+
+
+def with_fields_of_others(known: Iterable[FileSchema | None], feed: Sequence[Source]) -> list[Source]:
+    """Return feed files; those that may lack fields have the fields of the others, and of a master.
+
+    known: the schemas of the master.
+    """
+    if not any(map(lacks_fields, feed)):
+        return list(feed)
+    whole = [one.file_schema for one in feed if not lacks_fields(one)]
+    found = {one.name: one for schema in (*whole, *known) if schema is not None for one in schema.schema}
+
+    def filled(one: Source) -> Source:
+        own = one.file_schema
+        if own is None or not lacks_fields(one):
+            return one
+        schema = pa.schema([*own.schema, *(field for name, field in found.items() if name not in own.schema.names)])
+        return replace(one, file_schema=replace(own, schema=schema))
+
+    return [*map(filled, feed)]
 
 
 class _First:
@@ -75,6 +103,14 @@ class _First:
         with suppress(MutatorError), storage_for(path).open(path) as stream:
             return b"".join(blocks(stream))
         return b""
+
+    @property
+    def avro(self) -> Any:
+        own = self._source.file_schema
+        assert own is not None
+        text = (own.schema.metadata or {}).get(_AVRO_IN_PARQUET)
+        native = json.loads(text) if text is not None else own.native
+        return None if native is None else expanded(native)
 
     def batch(self, schema: Any, names: Sequence[str]) -> Any:
         return first_batch(replace(self._source, file_schema=FileSchema(schema)), names, _ROWS)
@@ -145,7 +181,7 @@ def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> s
     columns: the first rows of the file, by field, where they are known.
     """
     if source.file_schema is None:
-        return recognized([*(columns or ())], (columns or {}).__getitem__, source.name)
+        return recognized([*(columns or ())], (columns or {}).__getitem__, source.name, source.file_format)
     stored = _stored(source)
 
     def values(name: str) -> Column:
@@ -154,7 +190,7 @@ def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> s
         batch = _First(source).batch(stored, [name])
         return [] if batch is None else canonical(batch.column(name)).to_pylist()
 
-    return recognized([*paths_of(stored)], values, source.name)
+    return recognized([*paths_of(stored)], values, source.name, source.file_format)
 
 
 def first_load_of(feed: Sequence[Source]) -> str | None:

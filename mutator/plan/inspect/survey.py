@@ -20,7 +20,13 @@ from mutator.errors.parts import place
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
-from mutator.plan.inspect.envelopes import about_the_same, notes_on_dialect, order_of_feed, unwrapped
+from mutator.plan.inspect.envelopes import (
+    about_the_same,
+    notes_on_dialect,
+    order_of_feed,
+    unwrapped,
+    with_fields_of_others,
+)
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -175,6 +181,7 @@ def survey_feed(
     in_paths = with_path_fields(rows, adopted_as, compared, given, survey.master, found)
     survey, found = replace(survey, master=in_paths.master), in_paths.feed
     schemas_of_master = (survey.dataset_schema, *(source.file_schema for source in survey.master))
+    found = with_fields_of_others(schemas_of_master, found)
     written = output.format or (None if known is None else known.spec["format"])
     found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found, written)
     if tables:

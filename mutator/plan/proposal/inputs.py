@@ -133,7 +133,7 @@ def _said(heads: Sequence[Head], dialect: ProposedDialect, feed: Sequence[Source
     """Return the dialect of delimited feed files whose rows say what they do; None for plain records."""
     pairs = [(head, names) for head, names in zip(heads, dialect.headers, strict=True) if head.side == "feed"]
     files = [(head.file, first_columns(head, dialect, names)) for head, names in pairs]
-    found = (recognized([*columns], columns.__getitem__, file) for file, columns in files)
+    found = (recognized([*columns], columns.__getitem__, file, "text") for file, columns in files)
     known = next((one for one in found if one is not None), None)
     name = known or first_load_of(feed)
     if name is None or (any(names is None for _, names in pairs) and not ENVELOPES[name].head):

@@ -19,7 +19,7 @@ from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
-from mutator.plan.inspect.envelopes import check_order_of_messages, unwraps
+from mutator.plan.inspect.envelopes import check_order_of_messages, lacks_fields, unwraps
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -229,7 +229,7 @@ def _versions(
             0, SchemaVersion(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
         )
     feed = [
-        _version(one, is_delete_source(rows.ops, one) or one.is_header_alone, checked)
+        _version(one, is_delete_source(rows.ops, one) or one.is_header_alone or lacks_fields(one), checked)
         for one in by_age(survey.feed)
         if has_fields(one)
     ]

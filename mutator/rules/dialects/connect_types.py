@@ -64,27 +64,28 @@ def type_of(field: Mapping[str, Any]) -> ConnectType:
     """
     name, parameters = field.get("name") or "", field.get("parameters") or {}
     kind = field.get("type")
-    if name in _TIMES:
-        data_type = _TIMES[name]
+    if name in TIMES:
+        data_type = TIMES[name]
         return ConnectType(data_type, partial(_times, data_type))
     if name.endswith(".ZonedTimestamp"):
-        return ConnectType(pa.timestamp("us", "UTC"), _as_text)
+        return ConnectType(pa.timestamp("us", "UTC"), as_it_is)
     if name == "org.apache.kafka.connect.data.Decimal":
-        digits, scale = int(parameters.get("connect.decimal.precision", _MOST_DIGITS)), int(parameters["scale"])
-        data_type = pa.decimal128(digits, scale) if max(digits, scale) <= _MOST_DIGITS else pa.string()
+        most, scale = int(parameters.get("connect.decimal.precision", _MOST_DIGITS)), int(parameters["scale"])
+        data_type = pa.decimal128(most, scale) if max(most, scale) <= _MOST_DIGITS else pa.string()
         return ConnectType(data_type, partial(_decimals, scale))
     if name == "io.debezium.data.VariableScaleDecimal":
         return ConnectType(pa.string(), _scaled)
     if name == "io.debezium.data.Bits":
         length = int(parameters.get("length", 0))
-        return ConnectType(pa.string(), partial(_each, partial(_bits, length=length), pa.large_binary()))
+        read = partial(_decoded, partial(bits, length=length))
+        return ConnectType(pa.string(), partial(each, read, pa.large_binary()))
     if kind == "bytes":
-        return ConnectType(pa.binary(), partial(_each, _bytes, pa.binary()))
+        return ConnectType(pa.binary(), partial(each, _bytes, pa.binary()))
     if kind == "array":
         items = field.get("items") or {}
-        inner = None if (items.get("name") or "") in _TIMES else _PLAIN.get(items.get("type") or "")
-        return ConnectType(pa.string() if inner is None else pa.list_(inner), _as_text)
-    return ConnectType(_PLAIN.get(kind or "", pa.string()), _as_text)
+        inner = None if (items.get("name") or "") in TIMES else _PLAIN.get(items.get("type") or "")
+        return ConnectType(pa.string() if inner is None else pa.list_(inner), as_it_is)
+    return ConnectType(_PLAIN.get(kind or "", pa.string()), as_it_is)
 
 
 def read_without_schema(name: str, column: Any, data_type: Any, said: Said) -> tuple[Any, Flags, str]:
@@ -117,15 +118,15 @@ def read_without_schema(name: str, column: Any, data_type: Any, said: Said) -> t
             how = f"set {setting(f'{DECIMALS}=base64')} if decimal.handling.mode is precise, and the master has the "
             how += f"scale of the source; set {setting(f'{DECIMALS}=text')} if these are numbers; or {_WITH_SCHEMA}"
             raise Unclear(f"{shown} {first!r} here, which may be a number or base64", how)
-        return _as_text(column)
+        return as_it_is(column)
     is_bytes = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
     if any(of(data_type) for of in is_bytes) and pc.any(pc.not_equal(column, b"")).as_py():
         raise Unclear(f"{shown} text here, which may be base64 or hex", _WITH_SCHEMA)
-    return _as_text(column)
+    return as_it_is(column)
 
 
 _MAY_BE_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?$"
-_TIMES = {
+TIMES = {
     "io.debezium.time.Date": pa.date32(),
     "org.apache.kafka.connect.data.Date": pa.date32(),
     "io.debezium.time.Time": pa.time32("ms"),
@@ -151,7 +152,8 @@ _PLAIN = {
 }
 
 
-def _as_text(column: Any) -> tuple[Any, Flags, str]:
+def as_it_is(column: Any) -> tuple[Any, Flags, str]:
+    """Return values as they are."""
     return column, np.zeros(len(column), np.bool_), ""
 
 
@@ -168,7 +170,7 @@ def _mixed(column: Any, read: Read) -> tuple[Any, Flags, str]:
     """Read whole numbers; other texts, such as those of dates, stay as they are."""
     whole = _whole(column)
     if not whole.any():
-        return _as_text(column)
+        return as_it_is(column)
     found, bad, why = read(pc.if_else(pa.array(whole), column, pa.scalar(None, pa.large_binary())))
     if (whole | flags(column.is_null())).all():
         return found, bad, why
@@ -188,14 +190,19 @@ def _times(data_type: Any, column: Any) -> tuple[Any, Flags, str]:
     null = flags(column.is_null())
     bad, why = ~(_whole(column) | null), _NOT_WHOLE
     numbers = pc.if_else(pa.array(bad), pa.scalar(None, pa.large_binary()), column)
-    numbers = numbers.cast(pa.string()).cast(pa.int64())
+    values, beyond, other = times_of(data_type, numbers.cast(pa.string()).cast(pa.int64()))
+    return values, bad | beyond, other if beyond.any() else why
+
+
+def times_of(data_type: Any, numbers: Any) -> tuple[Any, Flags, str]:
+    """Return whole numbers as dates or times. numbers: pa.Array of int64."""
     low, high = _bounds(data_type)
     inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
     beyond = ~flags(pc.fill_null(inside, True))
     if beyond.any():
-        bad, why = bad | beyond, "is infinity, or no time of the years 1 to 9999, or no time of a day"
         numbers = pc.if_else(pa.array(beyond), pa.scalar(None, pa.int64()), numbers)
-    return (numbers.cast(pa.int32()) if data_type.bit_width == 32 else numbers).view(data_type), bad, why
+    values = (numbers.cast(pa.int32()) if data_type.bit_width == 32 else numbers).view(data_type)
+    return values, beyond, "is infinity, or no time of the years 1 to 9999, or no time of a day"
 
 
 def _bounds(data_type: Any) -> tuple[int, int]:
@@ -207,7 +214,7 @@ def _bounds(data_type: Any) -> tuple[int, int]:
     return max(_YEARS[0] * ticks, -(2**63)), min((_YEARS[1] + 1) * ticks, 2**63) - 1
 
 
-def _each(read: Callable[[bytes], bytes], data_type: Any, column: Any) -> tuple[Any, Flags, str]:
+def each(read: Callable[[bytes], bytes], data_type: Any, column: Any) -> tuple[Any, Flags, str]:
     """Read each different value."""
     encoded = column.dictionary_encode()
     found: list[bytes | None] = []
@@ -224,35 +231,38 @@ def _bytes(text: bytes) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _bits(text: bytes, length: int) -> bytes:
+def _decoded(read: Callable[[bytes], bytes], text: bytes) -> bytes:
+    return read(_bytes(text))
+
+
+def bits(value: bytes, length: int) -> bytes:
     """Return the digits of bits, which come in bytes from the lowest to the highest.
 
-    >>> _bits(b"BQE=", 10)
+    >>> bits(bytes([5, 1]), 10)
     b'0100000101'
     """
-    value = _bytes(text)
     return f"{int.from_bytes(value, 'little'):0{length or 8 * len(value)}b}".encode()
 
 
-def _digits(unscaled: bytes, scale: int) -> bytes:
+def digits(unscaled: bytes, scale: int) -> bytes:
     """Write a number of bytes, from the highest to the lowest, with decimal places.
 
-    >>> _digits(bytes([255, 133]), 2), _digits(bytes([5]), 3), _digits(bytes([5]), -1)
+    >>> digits(bytes([255, 133]), 2), digits(bytes([5]), 3), digits(bytes([5]), -1)
     (b'-1.23', b'0.005', b'50')
     """
     number = int.from_bytes(unscaled, "big", signed=True)
     if not unscaled:
         raise ValueError
-    digits, sign = str(abs(number)), "-" if number < 0 else ""
+    shown, sign = str(abs(number)), "-" if number < 0 else ""
     if scale <= 0:
-        return f"{sign}{digits}{'0' * -scale if number else ''}".encode()
-    digits = digits.zfill(scale + 1)
-    return f"{sign}{digits[:-scale]}.{digits[-scale:]}".encode()
+        return f"{sign}{shown}{'0' * -scale if number else ''}".encode()
+    shown = shown.zfill(scale + 1)
+    return f"{sign}{shown[:-scale]}.{shown[-scale:]}".encode()
 
 
 def _decimals(scale: int, column: Any) -> tuple[Any, Flags, str]:
     """Read decimals in base64 to the text of numbers."""
-    return _each(lambda text: _digits(_bytes(text), scale), pa.large_binary(), column)
+    return each(partial(_decoded, partial(digits, scale=scale)), pa.large_binary(), column)
 
 
 def _scaled(column: Any) -> tuple[Any, Flags, str]:
@@ -260,6 +270,6 @@ def _scaled(column: Any) -> tuple[Any, Flags, str]:
 
     def read(text: bytes) -> bytes:
         value = json.loads(text)
-        return _digits(_bytes(value["value"].encode()), int(value["scale"]))
+        return digits(_bytes(value["value"].encode()), int(value["scale"]))
 
-    return _each(read, pa.large_binary(), column)
+    return each(read, pa.large_binary(), column)

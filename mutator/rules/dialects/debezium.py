@@ -1,4 +1,6 @@
-"""The envelope of Debezium's messages as JSON: ``before``, ``after``, ``source`` and ``op``, with or without a schema.
+"""The envelopes of Debezium's messages: ``before``, ``after``, ``source`` and ``op``.
+
+Those of JSON have a schema or not; ``debezium_avro`` reads the others.
 
     c r u    upsert of ``after``. Where ``before`` has another key, it is deleted as well
     d        delete of the key in ``before``
@@ -19,6 +21,7 @@ What is easily read wrong:
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,16 +63,18 @@ CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled i
 CODES |= {b"m": b"message", b"M": b"message"}
 _PLACEHOLDER = "__debezium_unavailable_value"
 _IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+_IN_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # in a list of UUIDs
 _PLACEHOLDERS = [
     _PLACEHOLDER,
     _IN_BASE64,
+    _IN_UUIDS,
     *(
         json.dumps(one, separators=separators)
         for one in (
             [_PLACEHOLDER],
             [_IN_BASE64],
             [*_PLACEHOLDER.encode()],
-            ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],  # of a list of UUIDs
+            [_IN_UUIDS],
             {_PLACEHOLDER: _PLACEHOLDER},
         )
         for separators in ((",", ":"), (", ", ": "))
@@ -96,12 +101,18 @@ def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[by
 
 
 def _is_placeholder(column: Any) -> Flags:
-    """Return which values are placeholders, or lists of one."""
+    """Return which values are placeholders, or lists or maps of one, or lists of its bytes."""
     types = pa.types
+    if types.is_map(column.type):
+        return np.array([_PLACEHOLDER in dict(value or ()) for value in column.to_pylist()], np.bool_)
     if types.is_list(column.type):
         within = _is_placeholder(column.flatten())
         found = np.zeros(len(column), np.bool_)
         found[pc.list_parent_indices(column).to_numpy()[within]] = True
+        if types.is_integer(column.type.value_type):
+            lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+            for row in np.flatnonzero(lengths == len(_PLACEHOLDER)).tolist():
+                found[row] = column[row].as_py() == [*_PLACEHOLDER.encode()]
         return found
     texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     if any(of(column.type) for of in texts):
@@ -132,14 +143,20 @@ class DebeziumRows(MessageRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DebeziumJson(DebeziumRows):
-    """The envelope of whole messages."""
+class DebeziumMessages(DebeziumRows):
+    """The envelope of whole messages, in any format."""
 
     prefix: str = ""  # of the members of a message: payload. beside a schema
     connector: str | None = None
-    schema_text: bytes = b""  # of the columns
     fields_of_table: Any = None  # pa.Schema, in a file with other tables; None: of the file
     of_any_table: tuple[str, ...] = ()  # members of ``after`` there
+
+    @abstractmethod
+    def columns_of(self, batch: Any, records: Any) -> Mapping[str, Any]:
+        """Return the members of messages by their paths. Those of images have their types, others are text.
+
+        records: as for ``unwrap``.
+        """
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -151,39 +168,6 @@ class DebeziumJson(DebeziumRows):
         """The fields that order messages of the connector."""
         parts = () if self.connector is None else order_parts(self.connector)
         return tuple((part.name, part.type) for part in parts)
-
-    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
-        """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
-        own = replace(self, keys=named_keys(keys), prefix=prefix_of(schema))
-        paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
-        batch = first.batch(schema_of_messages(own.prefix, schema, ()), [*paths, "schema"] if own.prefix else paths)
-        if batch is None:
-            return replace(own, about=self.table)
-        texts = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch)
-        rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
-        for op, connector, after, before, *names, text in rows:
-            name = table_name(*names)
-            if op is None or connector is None:
-                continue
-            own = replace(own, connector=connector.decode())
-            if self.table not in (None, name):
-                continue
-            if own.about is None:
-                own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""), about=name)
-            if self.table is None:
-                return own  # all rows of the file show its fields
-            images += [image for image in (after, before) if (image or b"").startswith(b"{")]
-        known = objects_in(payload_of(schema, own.prefix), "after") or ()
-        own = replace(own, about=self.table, of_any_table=tuple(one.name for one in known))
-        return own if self.table is None else replace(own, fields_of_table=first.members(images))
-
-    def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
-        """Return the tables in ``source``."""
-        prefix = prefix_of(schema)
-        paths = [prefix + name for name in TABLE_PATHS]
-        batch = first.batch(schema_of_messages(prefix, schema, ()), paths)
-        rows = zip(*(batch.column(name).to_pylist() for name in paths), strict=True) if batch else ()
-        return [name for name in (table_name(*row) for row in rows) if name is not None]
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
@@ -206,30 +190,11 @@ class DebeziumJson(DebeziumRows):
         parts = [(part.name, ORDER_TYPES[part.type]) for part in order_parts(self.connector)]
         return pa.schema([*fields.items(), (FIELD, pa.string()), *parts])
 
-    def file_schema(self, schema: Any, records: Any) -> Any:
-        """Return the schema to read a file with: that of all messages, with the fields of the table in each image."""
-        beside = {FIELD, *self.beside}
-        return schema_of_messages(self.prefix, schema, [one for one in records if one.name not in beside])
-
-    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the members that some fields are made of, those of the key, and those that say what a message is."""
-        images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
-        orders = [part.path for part in order_parts(self.connector) if part.name in names]
-        found = [
-            "op",
-            *SAY,
-            *TABLE_PATHS,
-            *orders,
-            *(f"{image}.{name}" for name in images for image in ("before", "after")),
-            *(f"after.{name}" for name in self.of_any_table),
-        ]
-        own = [self.prefix + name for name in dict.fromkeys(found)]
-        return [*own, "schema"] if self.types else own
-
     def unwrap(self, batch: Any, records: Any) -> Unwrapped:
         """Return a row for each message, or two for one that changes the key."""
-        columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
-        names = [name for name in dict.fromkeys((*records.names, *self.keys)) if f"before.{name}" in columns]
+        columns = self.columns_of(batch, records)
+        known = dict.fromkeys((*records.names, *self.keys))
+        names = [name for name in known if f"before.{name}" in columns and name not in (FIELD, *self.beside)]
         before, after = ({name: columns[f"{image}.{name}"] for name in names} for image in ("before", "after"))
         orders = {
             part.name: part.values(columns[part.path])
@@ -256,12 +221,6 @@ class DebeziumJson(DebeziumRows):
             some = {name: column.take(pa.array(without)) for name, column in columns.items()}
             for row, code in zip(without.tolist(), self._without_op(some), strict=True):
                 found[row] = code
-        if "schema" in columns:
-            texts, of_text = distinct([columns["schema"]])
-            others = [self._other_schema(text or b"") for (text,) in texts]
-            for row in np.flatnonzero(np.array([one is not None for one in others])[of_text]).tolist():
-                if found[row] in (*_UPSERTS, _DELETE):
-                    found[row] = others[of_text[row]]
         return found
 
     def _code(self, op: bytes | None, table: str | None) -> bytes | None:
@@ -302,6 +261,82 @@ class DebeziumJson(DebeziumRows):
         found = np.zeros(len(columns["op"]), np.bool_)
         for name in (*TABLE_PATHS, *(f"{image}.{key}" for image in ("before", "after") for key in self.keys)):
             found |= flags(columns[name].is_valid())
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumJson(DebeziumMessages):
+    """The envelope of messages in JSON."""
+
+    schema_text: bytes = b""  # of the columns
+
+    def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
+        """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
+        own = replace(self, keys=named_keys(keys), prefix=prefix_of(schema))
+        paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
+        batch = first.batch(schema_of_messages(own.prefix, schema, ()), [*paths, "schema"] if own.prefix else paths)
+        if batch is None:
+            return replace(own, about=self.table)
+        texts = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch)
+        rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
+        for op, connector, after, before, *names, text in rows:
+            name = table_name(*names)
+            if op is None or connector is None:
+                continue
+            own = replace(own, connector=connector.decode())
+            if self.table not in (None, name):
+                continue
+            if own.about is None:
+                own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""), about=name)
+            if self.table is None:
+                return own  # all rows of the file show its fields
+            images += [image for image in (after, before) if (image or b"").startswith(b"{")]
+        known = objects_in(payload_of(schema, own.prefix), "after") or ()
+        own = replace(own, about=self.table, of_any_table=tuple(one.name for one in known))
+        return own if self.table is None else replace(own, fields_of_table=first.members(images))
+
+    def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
+        """Return the tables in ``source``."""
+        prefix = prefix_of(schema)
+        paths = [prefix + name for name in TABLE_PATHS]
+        batch = first.batch(schema_of_messages(prefix, schema, ()), paths)
+        rows = zip(*(batch.column(name).to_pylist() for name in paths), strict=True) if batch else ()
+        return [name for name in (table_name(*row) for row in rows) if name is not None]
+
+    def file_schema(self, schema: Any, records: Any) -> Any:
+        """Return the schema to read a file with: that of all messages, with the fields of the table in each image."""
+        beside = {FIELD, *self.beside}
+        return schema_of_messages(self.prefix, schema, [one for one in records if one.name not in beside])
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the members that some fields are made of, those of the key, and those that say what a message is."""
+        images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
+        orders = [part.path for part in order_parts(self.connector) if part.name in names]
+        found = [
+            "op",
+            *SAY,
+            *TABLE_PATHS,
+            *orders,
+            *(f"{image}.{name}" for name in images for image in ("before", "after")),
+            *(f"after.{name}" for name in self.of_any_table),
+        ]
+        own = [self.prefix + name for name in dict.fromkeys(found)]
+        return [*own, "schema"] if self.types else own
+
+    def columns_of(self, batch: Any, records: Any) -> Mapping[str, Any]:
+        """Return the members by their paths in a message."""
+        names = [name.removeprefix(self.prefix) for name in batch.schema.names]
+        return dict(zip(names, batch.columns, strict=True))
+
+    def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
+        """Return what each message says; a row with another schema than the first ones is a reject."""
+        found = super()._codes(columns)
+        if "schema" in columns:
+            texts, of_text = distinct([columns["schema"]])
+            others = [self._other_schema(text or b"") for (text,) in texts]
+            for row in np.flatnonzero(np.array([one is not None for one in others])[of_text]).tolist():
+                if found[row] in (*_UPSERTS, _DELETE):
+                    found[row] = others[of_text[row]]
         return found
 
     def _other_schema(self, text: bytes) -> bytes | None:

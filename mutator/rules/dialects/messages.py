@@ -163,18 +163,27 @@ class MessageRows(OpCodeField):
                 continue
             if delete.any():
                 column = pc.if_else(pa.array(delete), before[name], column)
-            values, bad, why = self.values(name, pc.if_else(acts, column, _NONE), records.field(name).type)
+            column = pc.if_else(acts, column, pa.scalar(None, column.type))
+            values, bad, why = self.values(name, column, records.field(name).type)
             for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
                 codes[row] = rejected(f"field {name} {why}")
             found[name] = values
         found |= orders
         found[FIELD] = pa.array(codes, _BYTES)
-        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows)
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows, as_text=True)
 
     def _moved(self, before: Mapping[str, Any], after: Mapping[str, Any], updates: Flags) -> Flags:
         """Return which updates have another key in the image before."""
         moved, has_key = np.zeros(len(updates), np.bool_), updates.copy()
         for key in self.keys:
             has_key &= flags(before[key].is_valid()) & flags(after[key].is_valid())
-            moved |= flags(pc.fill_null(pc.not_equal(before[key], after[key]), False))
+            moved |= _differ(before[key], after[key])
         return moved & has_key
+
+
+def _differ(one: Any, other: Any) -> Flags:
+    """Return which elements of two pa.Arrays differ; NULL is alike to all."""
+    if pa.types.is_nested(one.type):  # a decimal with a scale of its own
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return np.array([left != right and None not in (left, right) for left, right in pairs], np.bool_)
+    return flags(pc.fill_null(pc.not_equal(one, other), False))
