@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as fault:
         _parser().error(str(fault))
     servers = [name for name in names if name in SERVERS]
-    needed = [workload.rows * ROW_BYTES * copies_of(workload, entries) for workload in work]
+    needed = [workload.rows * ROW_BYTES * copies_of(workload, entries) + workload.feed_bytes for workload in work]
     needed += [transfer_size(rows) * TRANSFER_COPIES for _ in servers]
     directory = scratch(max(needed) + (256 << 20))
     machine = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **describe(), "files on": file_system(directory)}
@@ -176,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
         "--work",
         default=",".join(WORK),
         help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, table, small,"
-        " servers (%(default)s)",
+        " dialects, servers (%(default)s)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from bench.data import lines_of
-from bench.layout import MASTER_FIELDS, PARTITIONED_MASTER_FIELDS
+from bench.layout import CHANGED_FIELDS, MASTER_FIELDS, PARTITIONED_MASTER_FIELDS
 
-__all__ = ["convert", "lines_in"]
+__all__ = ["convert", "lines_in", "write_parquet"]
 
 FILES = {"parquet": 4, "orc": 4, "avro": 8}  # minimum number of files, so that several cores have work
 BATCH = 1 << 16
@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         "price": pa.decimal128(9, 2),
         "time": pa.int64(),
         "op": pa.string(),
+        "changed": pa.timestamp("us"),
     }
 )
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
@@ -67,7 +68,7 @@ def lines_in(path: Path, partition: Mapping[str, str] | None = None) -> Iterator
     return (_lines(_completed(rows, partition or {})) for rows in read(path)) if read else None
 
 
-def _write_parquet(rows: pa.Table, path: Path) -> None:
+def write_parquet(rows: pa.Table, path: Path) -> None:
     """Write as Spark does: snappy, one row group per file, decimals as integers, no Arrow schema."""
     pq.write_table(
         rows, path, compression="snappy", row_group_size=len(rows), store_decimal_as_integer=True, store_schema=False
@@ -115,14 +116,15 @@ def _completed(rows: pa.RecordBatch, partition: Mapping[str, str]) -> pa.RecordB
 
 def _lines(rows: pa.RecordBatch) -> memoryview:
     """Return lines; a number is written by its value, so its type does not change the line."""
-    fields = PARTITIONED_MASTER_FIELDS if "store" in rows.schema.names else MASTER_FIELDS
+    marked = {"store": PARTITIONED_MASTER_FIELDS, "changed": CHANGED_FIELDS}
+    fields = next((fields for name, fields in marked.items() if name in rows.schema.names), MASTER_FIELDS)
     columns = [pc.cast(rows.column(name), SCHEMA.field(name).type) for name in fields]
     columns += [rows.column(name) for name in sorted(set(rows.schema.names) - set(fields))]
     return lines_of([pc.cast(column, pa.string()) for column in columns])
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
-    "parquet": _write_parquet,
+    "parquet": write_parquet,
     "orc": _write_orc,
     "avro": _write_avro,
 }

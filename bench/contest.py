@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.columns import convert
 from bench.contenders.catalogue import Entry
 from bench.data import write_feed, write_master
+from bench.dialects import write_change_files, write_master_of_changes
 from bench.digest import Digest, data_files, digest
 from bench.figures import Result, Run
 from bench.layout import FEED_FIELDS, MASTER_FIELDS, PARTITIONED_FEED_FIELDS, PARTITIONED_MASTER_FIELDS
@@ -133,6 +134,8 @@ def _make_room(participants: Sequence[Participant], keep: Participant) -> None:
 def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
     """Return master and feed of a workload; write them if they do not exist. All formats come from the same text."""
     rows, mutations, parts = workload.rows, workload.mutations, workload.parts
+    if workload.changes:
+        return _change_files(scratch, workload.changes, rows, mutations, seed)
     kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
     master = scratch / f"master-{kind}{rows}-{seed}"
     if not master.exists():
@@ -161,6 +164,15 @@ def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
         if not to.exists():
             convert(text, to, names, workload.stored)
     return converted
+
+
+def _change_files(scratch: Path, kind: str, rows: int, mutations: int, seed: int) -> tuple[Path, Path]:
+    master, feed = scratch / f"master-of-changes-{rows}-{seed}", scratch / f"{kind}-{rows}-{mutations}-{seed}"
+    if not master.exists():
+        write_master_of_changes(master, rows, seed)
+    if not feed.exists():
+        write_change_files(feed, kind, rows, mutations, seed)
+    return master, feed
 
 
 def _log(text: str) -> None:

@@ -16,12 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 __all__ = [
+    "FILE_BYTES",
+    "ID_SPACE",
+    "LATE",
+    "NEW",
     "ROW_BYTES",
+    "SPREAD",
     "FeedShares",
     "Mutations",
+    "bytes_of",
     "draw_master_times",
     "draw_mutations",
     "lines_of",
+    "texts",
     "write_feed",
     "write_master",
     "write_mutations",
@@ -138,12 +145,12 @@ def write_rows(
             count = len(keys[part])
             cents = random.integers(100, 100_000, count)
             columns = [
-                _text(keys[part] * SPREAD % ID_SPACE, "P", 10),
-                *([] if stores is None else [_text(stores[part])]),
-                _text(random.integers(0, 1_000_000, count), "item-", 6),
-                _text(random.integers(0, 1000, count)),
-                pc.binary_join_element_wise(_text(cents // 100), _text(cents % 100, "", 2), "."),
-                _text(times[part]),
+                texts(keys[part] * SPREAD % ID_SPACE, "P", 10),
+                *([] if stores is None else [texts(stores[part])]),
+                texts(random.integers(0, 1_000_000, count), "item-", 6),
+                texts(random.integers(0, 1000, count)),
+                pc.binary_join_element_wise(texts(cents // 100), texts(cents % 100, "", 2), "."),
+                texts(times[part]),
                 *([] if ops is None else [ops.slice(part.start, count)]),
             ]
             size += file.write(lines_of(columns))
@@ -156,7 +163,8 @@ def _slices(count: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def _text(numbers: np.ndarray, prefix: str = "", width: int = 0) -> pa.Array:
+def texts(numbers: np.ndarray, prefix: str = "", width: int = 0) -> pa.Array:
+    """Return numbers as text: a prefix, then at least ``width`` digits."""
     digits = pc.cast(pa.array(numbers), pa.string())
     if width:
         digits = pc.utf8_lpad(digits, width, "0")
@@ -167,6 +175,10 @@ def lines_of(columns: Sequence[pa.Array]) -> memoryview:
     """Return the bytes of the lines with these columns of fields; a null is ``\\N``."""
     nulls = {"null_handling": "replace", "null_replacement": "\\N"}
     # the empty last field adds the line end
-    lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ",", **nulls), "", "\n")
+    return bytes_of(pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ",", **nulls), "", "\n"))
+
+
+def bytes_of(lines: pa.Array) -> memoryview:
+    """Return the bytes of texts, one after the other."""
     offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(lines.buffers()[2])[offsets[0] : offsets[-1]]

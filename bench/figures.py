@@ -11,6 +11,8 @@ from bench.digest import Digest
 from bench.workload import SIZES, Workload
 
 __all__ = [
+    "POLARS",
+    "RUN_ALIGNED",
     "SPARK_SQL",
     "TABLE_FORMATS",
     "Outcome",

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 __all__ = [
+    "CHANGED_FIELDS",
+    "DIALECTS",
     "FEED_FIELDS",
     "MASTER_FIELDS",
     "PARTITIONED_FEED_FIELDS",
@@ -15,6 +17,8 @@ __all__ = [
 ]
 
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
+# Of the master that change files of dialects are merged into.
+CHANGED_FIELDS = ("id", "name", "stock", "price", "changed")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
 # In a partitioned master each row also has its store, by which the directories are named.
 PARTITIONED_MASTER_FIELDS = ("id", "store", *MASTER_FIELDS[1:])
@@ -29,6 +33,8 @@ TYPES = {
     "price": "decimal(9,2)",
     "time": "long",
     "op": "string",
+    "changed": "timestamp_ntz",
+    "seq": "string",
 }
 
 SUFFIXES = {".parquet": "parquet", ".orc": "orc", ".avro": "avro"}
@@ -51,6 +57,21 @@ SETTINGS = {
     },
     "parquet": _BY_NAME,
     "avro": _BY_NAME,
+}
+# mutator's settings for change files, by kind (bench.dialects).
+DIALECTS = {
+    "debezium-json": {"key": "id", "feed.dialect": "debezium-json", "feed.time.unit": "us"},
+    "debezium-json schema": {"key": "id", "feed.dialect": "debezium-json"},
+    "aws-dms": {
+        "key": "id",
+        "feed.dialect": "aws-dms",
+        "header": "true",
+        "order_by": "seq",
+        "order_type": "string",
+        "order.keep": "false",
+        "null.order": "lowest",
+    },
+    "json": {"key": "id", "order_by": "changed", "op": "op"},
 }
 PARTITIONED_SETTINGS = {
     "text": SETTINGS["text"]

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from bench.contenders.catalogue import Entry, find
+from bench.dialect_figures import dialect_targets
 from bench.figures import Outcome, Result, remarks, seconds_text, targets
+from bench.layout import DIALECTS
 from bench.overwrite_figures import overwrite_targets
 from bench.table_figures import table_remarks, table_targets
 from bench.traffic import WAYS, Moved, Traffic, traffic_targets
@@ -21,6 +23,8 @@ BASES: dict[str, tuple[str, ...]] = dict.fromkeys(
 BASES |= {"table": ("mutator table", "mutator rewrite"), "table compaction": ("mutator compact",)}
 BASES |= {"table reads": (), "table files": (), "table on Spark": ()}
 BASES |= {"small": ("mutator run aligned", "mutator run raw"), "commands": ("python alone", "python with pyarrow")}
+BASES |= dict.fromkeys((f"dialects {kind}" for kind in DIALECTS), ("mutator run aligned", "mutator run raw"))
+BASES |= {"dialects table": ("mutator table apply",)}
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
 Median: seconds from input paths to the result on disk, of contenders that ran in turn on the same bytes.
@@ -47,8 +51,8 @@ def traffic_table(traffic: Traffic) -> str:
 def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
     """Return the targets with the measured values."""
     words = {True: "reached", False: "missed", None: "open"}
-    merges = [*targets(outcomes), *table_targets(outcomes), *overwrite_targets(outcomes)] if outcomes else []
-    found = [*merges, *traffic_targets(traffics)]
+    kinds = (targets, table_targets, overwrite_targets, dialect_targets) if outcomes else ()
+    found = [*(target for of_kind in kinds for target in of_kind(outcomes)), *traffic_targets(traffics)]
     return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bench.dialects import KINDS
+from bench.layout import DIALECTS
 from bench.partitioned import TOUCHED
 
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
@@ -22,6 +24,7 @@ WORK = (
     "table",
     "overwrite",
     "small",
+    "dialects",
     "s3",
     "hdfs",
 )
@@ -37,6 +40,8 @@ STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "comman
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
 TABLES, TABLE_ROWS, SINGLE_RUNS = 200, 20_000, 20
 MANY_FROM = SIZES["1m"]  # rows; a smaller master has only the FEW_… partitions and tables
+TABLE_KIND = "debezium-json"
+TABLE_EVENTS = 100_000  # messages that are applied to a table
 FEW_PARTITIONS, FEW_TABLES, FEW_SINGLE_RUNS = 2 * TOUCHED, 4, 2
 
 
@@ -65,6 +70,17 @@ class Workload:
     def partitioned(self) -> bool:
         """Return whether the parts are partitions of one master."""
         return self.form.startswith("partitions")
+
+    @property
+    def changes(self) -> str | None:
+        """Return the kind of change files that the feed has; None if its rows are those of other workloads."""
+        kind = self.form.removeprefix("dialects ")
+        return None if kind == self.form else TABLE_KIND if kind == "table" else kind
+
+    @property
+    def feed_bytes(self) -> int:
+        """Return the bytes of change files that must fit beside the copies of the master."""
+        return self.mutations * KINDS[self.changes] if self.changes else 0
 
     @property
     def touched(self) -> int:
@@ -123,6 +139,13 @@ def workloads(rows: int, work: str) -> list[Workload]:
     >>> [(w.name, w.mutations) for w in workloads(12_000_000, "overwrite")]  # doctest: +NORMALIZE_WHITESPACE
     [('overwrite: 10 of 1,000 partitions of 12 M', 120000), ('overwrite: 1 of 1,000 partitions of 12 M', 12000),
      ('overwrite: all of 12 M', 12000000)]
+    >>> for w in workloads(10_000_000, "dialects"):
+    ...     print(w.name, w.changes)
+    debezium-json: 1,000,000 into 10 M debezium-json
+    debezium-json schema: 1,000,000 into 10 M debezium-json schema
+    aws-dms: 1,000,000 into 10 M aws-dms
+    json: 1,000,000 into 10 M json
+    table apply of messages: 100,000 into 10 M debezium-json
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -157,6 +180,15 @@ def workloads(rows: int, work: str) -> list[Workload]:
                 for some, many in dict(merges).items()
             ),
             Workload("commands", "commands", 1000, 0, form="commands"),
+        ]
+    if work == "dialects":
+        events = rows // 10
+        some = min(events, TABLE_EVENTS)
+        into = f"into {_millions(rows)}"
+        runs = {kind: (f"{kind}: {events:,} {into}", events) for kind in DIALECTS}
+        runs["table"] = (f"table apply of messages: {some:,} {into}", some)
+        return [
+            Workload(f"{work} {kind}", name, rows, many, form=f"{work} {kind}") for kind, (name, many) in runs.items()
         ]
     if work == "bridge":
         ways = (("export", "ORC to text"), ("import", "text to ORC"))

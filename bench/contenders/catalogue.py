@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from bench.environment import DELTA, DUCKLAKE, HUDI, ICEBERG, Environment
+from bench.layout import DIALECTS
 
 __all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
 
@@ -193,6 +194,36 @@ COMMANDS = [
     )
 ]
 
+# Whole processes that merge change files, by their kind; DIALECT_PEERS: without Spark.
+DIALECT_PEERS = {
+    kind: [
+        Entry(f"{name} process", "small_runs:Other", f"unique master; {PLAIN}", (where, kind), needs=(name,))
+        for name, where in (("polars", "polars_dialects:PolarsDialects"), ("duckdb", "duckdb_dialects:DuckDbDialects"))
+    ]
+    for kind in DIALECTS
+}
+DIALECT_RUNS = {
+    kind: [
+        *(
+            Entry(f"mutator run {join}", "mutator_dialects:MutatorDialect", differs, (join, kind), ours=True)
+            for join, differs in (("raw", "raw master"), ("aligned", "master is managed, made untimed"))
+        ),
+        *peers,
+        Entry("pyspark process", "small_runs:Other", PLAIN, ("pyspark_dialects:SparkDialects", kind)),
+    ]
+    for kind, peers in DIALECT_PEERS.items()
+}
+DIALECT_TABLE = [
+    Entry(
+        "mutator table apply",
+        "mutator_dialects:MutatorDialectTable",
+        "adds files and hides older rows; the table was made untimed",
+        ("debezium-json",),
+        ours=True,
+    ),
+    *DIALECT_PEERS["debezium-json"],
+]
+
 # A feed applied to a table, in the contender's own process.
 APPLIES = [
     Entry(
@@ -377,6 +408,10 @@ MERGES = {
     "tables": [replace(entry, form="tables", warm=False, jvm=False) for entry in MANY],
     "single runs": [replace(entry, form="single runs", warm=False, jvm=False) for entry in SINGLE],
     "small": [replace(entry, form="small", warm=False, jvm=False) for entry in SMALL],
+    **{
+        f"dialects {kind}": [replace(entry, form=f"dialects {kind}", warm=False, jvm=False) for entry in entries]
+        for kind, entries in (DIALECT_RUNS | {"table": DIALECT_TABLE}).items()
+    },
     "commands": [replace(entry, form="commands", warm=False, jvm=False) for entry in COMMANDS],
 }
 

@@ -8,19 +8,29 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.contenders.contender import Contender, Ran
 from bench.layout import SETTINGS
 
-__all__ = ["Command", "MutatorRun", "Other"]
+__all__ = ["MUTATOR", "Command", "MutatorRun", "Other", "done", "options_of"]
 
 MUTATOR = (sys.executable, "-m", "mutator.cli")
-SETTING = tuple(f"-D{name}={value}" for name, value in SETTINGS["text"].items())
+
+
+def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return settings as options of a command."""
+    return tuple(f"-D{name}={value}" for name, value in settings.items())
+
+
+SETTING = options_of(SETTINGS["text"])
 
 
 class MutatorRun(Contender):
     """``mutator run``."""
+
+    options = SETTING
 
     def __init__(self, join: str, runner: str) -> None:
         self.join, self.runner = join, runner
@@ -30,13 +40,18 @@ class MutatorRun(Contender):
         return {"pyarrow": importlib.metadata.version("pyarrow")}
 
     def prepare(self, master: Path, state: Path) -> None:
-        """Make a managed master by a merge with an empty feed."""
+        """Make a managed master by a merge with a feed that changes nothing."""
         self.master = master
         if self.join == "aligned":
             self.master = state / "managed"
             if not self.master.exists():
-                (state / "nothing").mkdir(parents=True)
-                self._merge(master, state / "nothing", self.master)
+                state.mkdir(parents=True, exist_ok=True)
+                self._merge(master, self.no_feed(state / "nothing"), self.master)
+
+    def no_feed(self, directory: Path) -> Path:
+        """Make a feed that changes nothing, and return it: of no files."""
+        directory.mkdir()
+        return directory
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge; return the join and the runner."""
@@ -45,14 +60,14 @@ class MutatorRun(Contender):
 
     def _merge(self, master: Path, feed: Path, output: Path) -> bytes:
         paths = ("--master", master, "--feed", feed, "--output", output)
-        return _done(*MUTATOR, "run", *SETTING, *paths, "--runner", self.runner, "--json")
+        return done(*MUTATOR, "run", *self.options, *paths, "--runner", self.runner, "--json")
 
 
 class Other(Contender):
     """A process that merges with another contender, and ends."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, where: str, *arguments: str) -> None:
+        self.where, self.arguments = where, arguments
 
     def start(self, scratch: Path) -> dict[str, str]:
         """Start nothing."""
@@ -62,7 +77,8 @@ class Other(Contender):
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge in a new process."""
-        _done(sys.executable, "-m", "bench.contenders.one_merge", self.where, self.master, feed, output, self.scratch)
+        paths = (self.master, feed, output, self.scratch)
+        done(sys.executable, "-m", "bench.contenders.one_merge", self.where, *paths, *self.arguments)
         return Ran("one process")
 
 
@@ -81,7 +97,7 @@ class Command(Contender):
         dataset, base = state / "dataset", state / "base"
         if not dataset.exists():
             (base / "incr").mkdir(parents=True)
-            _done(*MUTATOR, "run", *SETTING, "--master", master, "--feed", base / "incr", "--output", dataset)
+            done(*MUTATOR, "run", *SETTING, "--master", master, "--feed", base / "incr", "--output", dataset)
             shutil.copytree(dataset, base / "master")
         self.words = {
             "python": (sys.executable, "-c", "pass"),
@@ -93,7 +109,7 @@ class Command(Contender):
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Run the command."""
-        _done(*self.words)
+        done(*self.words)
         return Ran()
 
     def export(self, output: Path, to: Path) -> Path | None:
@@ -101,7 +117,8 @@ class Command(Contender):
         return None
 
 
-def _done(*command: str | Path) -> bytes:
+def done(*command: str | Path) -> bytes:
+    """Run a command, and return what it printed. Raises CalledProcessError."""
     # As for a user, who has the compiled modules of the run before.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
