@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from mutator.formats.files.json_members import OBJECT
 from mutator.rules.byte_columns import Ints
 from mutator.rules.json_paths import AS_TEXT, path_in
 
+MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _MOST = 3  # failures in a row, after which no more lines are tried
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text than 0
 _NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
@@ -97,12 +98,74 @@ class UsualLines:
         """Return the objects as a pa.Table; None if they have other members, one twice, or values of other kinds."""
         if _has_type(self.schema, pa.types.is_float64) and any(one in body for one in _NO_NUMBERS):
             return None
-        reading = arrow_json.ReadOptions(use_threads=False, block_size=len(body) + 1)
         parsing = arrow_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="error")
         try:
-            return arrow_json.read_json(pa.BufferReader(body), reading, parsing)
+            return arrow_json.read_json(pa.BufferReader(body), _at_once(body), parsing)
         except pa.ArrowInvalid:
             return None
+
+
+def _at_once(body: bytes) -> Any:
+    return arrow_json.ReadOptions(use_threads=False, block_size=len(body) + 1)
+
+
+def usual_schema(lines: Sequence[bytes]) -> Any:
+    """Return the members of some lines with types that fit their values, where all values of each are of one kind.
+
+    None: they are not, or a whole number has more than 64 bits, or a line is not an object.
+
+    >>> print(usual_schema([b'{"id":7,"changed":{"at":null}}', b"null", b'{"id":0.5}']))
+    id: double
+    changed: struct<at: string>
+      child 0, at: string
+    >>> usual_schema([b'{"id":7}', b'{"id":"7"}']) is usual_schema([b'{"id":9223372036854775808}']) is None
+    True
+    """
+    objects = [one for one in map(bytes.strip, lines) if one not in (b"", _NULL)]
+    if not all(one.startswith(b"{") and one.endswith(b"}") for one in objects):
+        return None
+    body = b"\n".join(objects)
+    try:
+        OBJECT.decode_lines(body)  # refuses more levels than Arrow's parser, which is recursive, can take
+        table = arrow_json.read_json(pa.BufferReader(body), _at_once(body))
+        if table.num_rows != len(objects) or any(depth(kind) > MOST_LEVELS for kind in table.schema.types):
+            return None
+    except (msgspec.DecodeError, RecursionError, pa.ArrowInvalid):
+        return None
+    doubles = [one for column in table.columns for one in _doubles(column.chunk(0))]
+    if doubles and (any(one in body for one in _NO_NUMBERS) or any(map(_is_beyond, doubles))):
+        return None
+    return pa.schema([(one.name, without_times(one.type)) for one in table.schema])
+
+
+def _doubles(column: Any) -> Iterator[Any]:
+    """Yield the doubles of a column, at all levels."""
+    if pa.types.is_float64(column.type):
+        yield column
+    elif pa.types.is_nested(column.type):
+        for inner in column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]:
+            yield from _doubles(inner)
+
+
+def _is_beyond(doubles: Any) -> bool:
+    """Return whether some may have been made of whole numbers of more than 64 bits."""
+    return bool(pc.any(pc.greater_equal(pc.abs(doubles), 2.0**63)).as_py())
+
+
+def depth(data_type: Any) -> int:
+    """Return the number of levels of a type."""
+    if not pa.types.is_nested(data_type):
+        return 0
+    return 1 + max((depth(data_type.field(number).type) for number in range(data_type.num_fields)), default=0)
+
+
+def without_times(data_type: Any) -> Any:
+    """Return a type with text in place of the times that Arrow sees in texts, and of values that are always null."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([(field.name, without_times(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(without_times(data_type.value_type))
+    return pa.string() if pa.types.is_temporal(data_type) or pa.types.is_null(data_type) else data_type
 
 
 def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | None:

@@ -21,14 +21,13 @@ import pyarrow.json as arrow_json
 from mutator.errors.parts import setting
 from mutator.formats.content import Content, OtherForm
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
-from mutator.formats.files.json_columns import UsualLines
+from mutator.formats.files.json_columns import MOST_LEVELS, UsualLines, depth, usual_schema, without_times
 from mutator.formats.files.json_members import OBJECT, Members, Pairs, members_of
 from mutator.formats.files.line_scan import NEWLINE, Lines, scan
 from mutator.formats.files.lines import UTF8_BOM, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Ints
 
 _MOST_DIGITS = 38  # of a decimal
-_MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
 _CHUNK = 2 << 20  # bytes of a batch
 _QUOTE, _N, _L, _OPEN, _CLOSE, _LIST = b'"nl{}['
@@ -67,18 +66,11 @@ class JsonLinesFiles:
         if (head and not whole) or _is_cut(first):
             is_last = bool(whole) and not whole.endswith((b"\n", b"\r")) and first == lines[-1].lstrip()
             raise OtherForm(*(_CUT if is_last else _PRETTY))
-        values = dict[str, list[bytes]]()
-        for line in lines:
-            try:
-                for name, value in OBJECT.decode(line).items():
-                    values.setdefault(name, []).append(bytes(value))
-            except (msgspec.DecodeError, RecursionError):
-                continue  # the row is a reject, whose reason the reader says
-        odd = next((name for name in values if _ODD.search(name)), None)
+        usual = usual_schema(lines)
+        schema, opened = _schemas(lines) if usual is None else (usual, usual)
+        odd = next((name for name in schema.names if _ODD.search(name)), None)
         if odd is not None:
             raise OtherForm(f"has a member {odd!r}", "rename it: quotes, backslashes and controls cannot be in names")
-        schema = pa.schema([(name, _type_of(found)) for name, found in values.items()])
-        opened = pa.schema([(one.name, _opened_type(one.type, values[one.name])) for one in schema])
         return FileSchema(schema, bom=bom, opened=opened)
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
@@ -133,6 +125,20 @@ def _is_cut(line: bytes) -> bool:
     return False
 
 
+def _schemas(lines: Sequence[bytes]) -> tuple[Any, Any]:
+    """Return the members of some lines with types that fit their values; and with objects as structs.
+
+    A line that is no object is a reject, whose reason the reader says.
+    """
+    values = dict[str, list[bytes]]()
+    for line in lines:
+        with suppress(msgspec.DecodeError, RecursionError):
+            for name, value in OBJECT.decode(line).items():
+                values.setdefault(name, []).append(bytes(value))
+    schema = pa.schema([(name, _type_of(found)) for name, found in values.items()])
+    return schema, pa.schema([(one.name, _opened_type(one.type, values[one.name])) for one in schema])
+
+
 def _type_of(values: Sequence[bytes]) -> Any:
     """Return the pa.DataType that fits some values; text if none does."""
     kinds = {_kind(value) for value in values} - {pa.null()}
@@ -162,13 +168,13 @@ def _nested_type(values: Sequence[bytes]) -> Any:
     """Return the type that Arrow infers for nested values; text if it infers none."""
     lines = b"".join(b'{"_":%b}\n' % value for value in values)
     try:
-        found = _without_times(arrow_json.read_json(pa.BufferReader(lines)).schema.field(0).type)
+        found = without_times(arrow_json.read_json(pa.BufferReader(lines)).schema.field(0).type)
     except (pa.ArrowException, RecursionError):
         return pa.string()
-    return found if _depth(found) <= _MOST_LEVELS else pa.string()
+    return found if depth(found) <= MOST_LEVELS else pa.string()
 
 
-def _opened_type(data_type: Any, values: Sequence[bytes], levels: int = _MOST_LEVELS) -> Any:
+def _opened_type(data_type: Any, values: Sequence[bytes], levels: int = MOST_LEVELS) -> Any:
     """Return a type in which objects are structs, even where a member has values of several kinds.
 
     data_type: that of the values as a whole.
@@ -186,22 +192,6 @@ def _by_member(objects: Sequence[bytes]) -> dict[str, list[bytes]]:
         for name, value in OBJECT.decode(one).items() if one[0] == _OPEN else ():  # others are null
             found.setdefault(name, []).append(bytes(value))
     return found
-
-
-def _depth(data_type: Any) -> int:
-    """Return the number of levels of a type."""
-    if not pa.types.is_nested(data_type):
-        return 0
-    return 1 + max((_depth(data_type.field(number).type) for number in range(data_type.num_fields)), default=0)
-
-
-def _without_times(data_type: Any) -> Any:
-    """Return a type with text in place of the times that Arrow sees in texts, and of values that are always null."""
-    if pa.types.is_struct(data_type):
-        return pa.struct([(field.name, _without_times(field.type)) for field in data_type])
-    if pa.types.is_list(data_type):
-        return pa.list_(_without_times(data_type.value_type))
-    return pa.string() if pa.types.is_temporal(data_type) or pa.types.is_null(data_type) else data_type
 
 
 def _rows(lines: Lines, before: int, members: Members, names: Sequence[str], usual: UsualLines | None) -> RowBatch:
