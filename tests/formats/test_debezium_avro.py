@@ -131,7 +131,7 @@ def test_files_of_other_messages(tmp_path: Path) -> None:
         work.run()
     report = work.run({"feed.table": "public.t"})
     kinds = next(one for one in report.notes if one.startswith("messages that are no rows")).partition(": ")[2]
-    assert sorted(kinds.split(", ")) == ["1 heartbeat", "1 other table", "1 transaction"]
+    assert sorted(kinds.split(", ")) == ["1 heartbeat", "1 of other tables (1 public.u)", "1 transaction"]
     assert work.rows() == [ROW]
     work.put("more/e.avro", files["d"])
     assert work.run(master="out2", feed="more").counts["output rows"] == 1
@@ -198,7 +198,7 @@ FAULTS: list[tuple[bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "why"), FAULTS)
+@pytest.mark.parametrize(("content", "why"), FAULTS, ids=["a topic", "a table", "MongoDB", "two types"])
 def test_a_file_of_another_form(tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(DataError, match=why):
         merged(tmp_path, "id", "avro", {"f": content})

@@ -54,7 +54,7 @@ def test_a_story(tmp_path: Path, names: str, suffix: str, engine: str) -> None:
     assert not report.rejects
     assert work.rows() == RESULT
     assert work.table().schema.names == HEAD.names
-    assert "messages that are no rows: 9 other table" in " ".join(report.notes)
+    assert "messages that are no rows: 9 of other tables (6 S.U, 3 R.T)" in " ".join(report.notes)
 
 
 def test_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,11 @@ import os
 import tomllib
 from collections.abc import Callable
 from csv import DictReader
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -198,6 +199,7 @@ def two_commands(feed: Path, *more: str) -> list[dict[str, Any]]:
     assert main(["init", *more, "--feed", str(feed), "--force"]) == 0
     assert main(["run", "-D", "max.delete.fraction=1", "--quiet"]) == 0
     found = [pq.ParquetFile(path).read().to_pylist() for path in Path("merged").glob("part-*.parquet")]
+    found += [[*fastavro.reader(BytesIO(path.read_bytes()))] for path in Path("merged").glob("part-*.avro")]
     rows = [list(DictReader(StringIO(path.read_text()))) for path in Path("merged").glob("part-*.csv")]
     return sorted((row for part in (*found, *rows) for row in part), key=lambda row: str(row.get("id")))
 

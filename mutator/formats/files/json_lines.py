@@ -55,7 +55,7 @@ class JsonLinesFiles:
         bom = head.startswith(UTF8_BOM)
         whole = head if len(head) < _SAMPLE else head[: head.rfind(b"\n") + 1]
         lines = [line for line in whole.removeprefix(UTF8_BOM).splitlines() if line.strip()]
-        others = [] if whole else [head.removeprefix(UTF8_BOM)]  # the beginning of a long line
+        others = [head.removeprefix(UTF8_BOM)] if head and not whole else []  # the beginning of a long line
         first = next((line.lstrip() for line in (*lines, *others) if line.strip() != b"null"), b"{}")
         if first.startswith(b"["):
             raise OtherForm(*_ARRAY)

@@ -59,7 +59,7 @@ class DebeziumAvro(DebeziumMessages):
         return [name for _, name in self._of(schema)._said(schema, first) if name is not None]
 
     def _of(self, schema: Any) -> DebeziumAvro:
-        return replace(self, members=tuple(name for name in (*SAY, *_AROUND, *_IMAGES) if name in schema.names))
+        return replace(self, members=tuple(name for name in ("op", *SAY, *_AROUND, *_IMAGES) if name in schema.names))
 
     def _said(self, schema: Any, first: FirstOfFile) -> Iterator[tuple[str, str | None]]:
         """Yield the connector and the table of each of the first messages that has an ``op``."""
@@ -88,12 +88,12 @@ class DebeziumAvro(DebeziumMessages):
         """Return the members by their paths; those that the file lacks are NULL."""
         count, found = len(batch), dict[str, Any]()
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name in SAY:
+            if name in ("op", *SAY):
                 found[name] = _text(column)
             elif pa.types.is_struct(column.type):
                 inner = [_text(one) for one in column.flatten()] if name in _AROUND else column.flatten()
                 found |= {f"{name}.{one.name}": values for one, values in zip(column.type, inner, strict=True)}
-        texts = (*SAY, *TABLE_PATHS, "source.connector", *(part.path for part in order_parts(self.connector)))
+        texts = ("op", *SAY, *TABLE_PATHS, "source.connector", *(part.path for part in order_parts(self.connector)))
         found |= {name: pa.nulls(count, _TEXT) for name in texts if name not in found}
         missing = (f"{image}.{name}" for image in _IMAGES for name in (*self.keys, *self.of_any_table, *records.names))
         found |= {name: pa.nulls(count, _TEXT) for name in missing if name not in found}

@@ -117,7 +117,7 @@ class ImageMessages(MessageRows):
     says: ClassVar[tuple[str, ...]]  # the other members that are read, or their paths
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
     parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
-    key_members: ClassVar[tuple[str, ...]]  # the members that may name the fields of the ID
+    key_members: ClassVar[tuple[str, ...]] = ()  # the members that may name the fields of the ID
     orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
 
