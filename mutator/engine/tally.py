@@ -16,6 +16,7 @@ from mutator.rules.truth_table import Decision
 DELETE_WITHOUT_PARTITION = "delete without partition"
 # Remark on an inserted key that a record has in another spelling; a sample has the values of both IDs.
 SPELLED_OTHERWISE = "spelled otherwise"
+MET_IN_PART = "met in part"  # records of the part that a snapshot has, with a row of it; it may move others there
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 from mutator.config.settings import LimitSpec
 from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
+from mutator.engine.tally import MET_IN_PART
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
 from mutator.errors.exceptions import rebuilt, with_others, with_standard
@@ -134,7 +135,7 @@ def _check_deletes(plan: Plan, result: Result) -> None:
     live = removed + counts["master kept"] + counts["master replaced"]
     records = counted(live, "record")
     if plan.scope is not None:  # those that the snapshot has, and those that it lacks
-        live = removed + sum(counts[f"feed {name}"] for name in ("updated", "no-op", "late"))
+        live = removed + counts[MET_IN_PART]
         records = f"{counted(live, 'record')} in the part"
     if exceeds(removed, live, fraction):  # which below 1 is also all of it
         raise error(

@@ -49,6 +49,7 @@ class Place:
         if "table" in name and name != "table of a dataset":
             self.table = mutator.Table.create(work / "table", {**SETTINGS, **self.extra})
         self.path, self.feeds = str(work / "none"), list[str]()
+        self.limits: dict[str, str] = {}
 
     def merge(self, rows: Rows, *, full: bool = False, part: str | None = None) -> dict[str, int]:
         """Merge a feed; return the counts. part: the place of a snapshot, or else of all rows."""
@@ -61,13 +62,14 @@ class Place:
         if self.table is not None:
             given = {"sync_mode": "full"} if full else settings
             given |= {"sync_scope": f"place = '{part}'"} if part else {}
+            given |= {name.replace(".", "_"): value for name, value in self.limits.items()}
             return dict(self.table.apply(pa.table(columns), **given).counts)
         settings |= {"sync.scope": f"place = '{part}'"} if part else {}
         feed, output = self.work / f"feed{self.count}", str(self.work / f"out{self.count}")
         feed.mkdir()
         self.feeds.append(str(feed))
         pq.write_table(pa.table(columns), feed / f"f{self.count}.parquet")
-        config = {**SETTINGS, **self.extra, **settings}
+        config = {**SETTINGS, **self.extra, **settings, **self.limits}
         made = local_engine.mutate(config, master=self.path, feed=[str(feed)], output=output, engine=self.engine)
         self.path = output
         return dict(made.counts)
@@ -184,3 +186,14 @@ def test_a_snapshot_of_a_part_decides_about_the_part_alone(
     with pytest.raises(MutatorError, match=r"is not in the part of the snapshot .sync.scope: place = 'A'"):
         place.merge([(1, 30, ""), (3, 30, "B")], full=True, part="A")
     assert place.rows()[3] == 7
+
+
+@pytest.mark.parametrize("name", ["blocks", "records", "partitioned", "moving records", "table", "table of partitions"])
+def test_records_that_move_to_a_part_do_not_weaken_its_limits(name: str, tmp_path: Path) -> None:
+    """Of two records of the part, the snapshot lacks both; it has three of another part, and a deleted one."""
+    place = Place(name, tmp_path)
+    place.merge([(1, 5, "A"), (2, 5, "A"), *((key, 5, "B") for key in (3, 4, 5, 6))], full=True)
+    place.merge([(6, 9, "D")])
+    place.limits = {"max.delete.fraction": "0.7"}
+    with pytest.raises(MutatorError, match=r"2 of .* 2 records in the part"):
+        place.merge([(key, 20 if key < 6 else 6, "") for key in (3, 4, 5, 6)], full=True, part="A")

@@ -14,7 +14,7 @@ from mutator.engine.blocks.spool import BATCH
 from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, tombstone_table
 from mutator.engine.blocks.winner_keys import WinnerKeys
 from mutator.engine.receipts import LateOrders
-from mutator.engine.tally import SPELLED_OTHERWISE, Tally
+from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import unequal
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
@@ -65,6 +65,8 @@ class Winners(WinnerKeys):
         self._met.append(positions)
         leaves = found.moves[positions] == LEAVES
         actions[leaves] = LEAVE
+        if self.plan.scope is not None:
+            self.tally.counts[MET_IN_PART] += int(self.plan.inside(old_rows).sum())
         self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
         rows = np.flatnonzero(~leaves)

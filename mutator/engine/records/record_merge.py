@@ -13,7 +13,7 @@ from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records import read_records
 from mutator.engine.records.read_records import MASTER, Element
 from mutator.engine.records.record_spellings import SortedSpellings
-from mutator.engine.tally import Tally
+from mutator.engine.tally import MET_IN_PART, Tally
 from mutator.rules.absences import met_order
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
@@ -76,8 +76,10 @@ def merge_bucket(
             old = Old(TOMBSTONE, order if floor is None else max(order, floor))
         met_floor = floor if truncates or record is None else None  # as in ``floor_of``
         by = register
-        if folded is None and record is not None and stays is not None and stays(old.row):
-            by = LAST_WINS
+        if record is not None and stays is not None:
+            is_outside = stays(old.row)
+            by = LAST_WINS if folded is None and is_outside else register
+            tally.counts[MET_IN_PART] += folded is not None and not is_outside
         decision, new_row, new_order, new_sides = by.meet_key(folded, old, met_floor)
         winner = None if folded is None else folded.last
         if folded is not None:

@@ -76,7 +76,7 @@ def bury_absent(
             tally.note_units(units_of(plan.rows.order_type, found[3].filter(pa.array(below))))
             found = _chosen(found, np.flatnonzero(~below))
         if plan.scope is not None and len(found[0]):
-            found = _chosen(found, _inside(plan, live, extents[0].file, found[0]))
+            found = _chosen(found, inside_of(plan, live, extents[0].file, found[0]))
         positions, hashes, keys, orders, _ = found
         if not len(positions) or not buries:
             continue
@@ -95,7 +95,7 @@ def bury_absent(
     return hidden
 
 
-def _inside(plan: Plan, live: LiveRows, file: FileEntry, positions: Ints) -> Ints:
+def inside_of(plan: Plan, live: LiveRows, file: FileEntry, positions: Ints) -> Ints:
     """Return those of some rows of a file, by number, that a snapshot of a part decides about."""
     layout, scope = plan.rows.layouts["written"], plan.scope
     assert scope is not None

@@ -24,7 +24,8 @@ from mutator.engine.blocks.fold import row_hashes_of
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.tombstone_columns import met_records
 from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
-from mutator.engine.tally import DELETE_WITHOUT_PARTITION
+from mutator.engine.tally import DELETE_WITHOUT_PARTITION, MET_IN_PART
+from mutator.engine.versions.absent import inside_of
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
@@ -160,6 +161,11 @@ class Meeting:
         highs = met_records(plan, met.highs)
         orders = found.orders.take(pa.array(met.numbers))
         same = self._same(met, replaced)
+        if plan.scope is not None:
+            winners.tally.counts[MET_IN_PART] += int(same.sum())
+            for file, rows in met.by_file(np.flatnonzero(~same)):
+                inside = inside_of(plan, self._live, file, np.sort(met.positions[rows]))
+                winners.tally.counts[MET_IN_PART] += len(inside)
         older, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
         # Those of extents with a row that is not older than the winner.
         rows, old, sides = np.flatnonzero(flags(pc.less_equal(orders, highs))), None, None
