@@ -49,6 +49,7 @@ _LOOKS = {
     "timestamp": ("looks like ISO 8601", "look like ISO 8601"),
 }
 _FIELDS = 30  # of which pairs are compared
+NO_FIELD = "and no other field is unique, nor are two of them together: the ID may need more fields"
 
 
 def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
@@ -368,7 +369,7 @@ def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) 
         f"{where}, {_called(id_fields)} {'has' if len(id_fields) == 1 else 'have'} {counted(found, 'distinct value')}"
     )
     if unique is None:
-        return f"{shown}, and no other field is unique, nor are two of them together: the ID may need more fields"
+        return f"{shown}, {NO_FIELD}"
     cure = option("id.field.ordinals", ",".join(unique))
     return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure} if that is the record ID"
 

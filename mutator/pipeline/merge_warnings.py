@@ -10,7 +10,7 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text
 from mutator.errors.parts import FIRST_MASTER, MASTER, place, setting, value_in_quotes
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.hints import id_hint_for, reject_hints
+from mutator.pipeline.hints import NO_FIELD, id_hint_for, reject_hints
 from mutator.pipeline.op_codes import op_code_warnings, other_tables
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
@@ -174,14 +174,22 @@ def _unit(order: Any) -> str | None:
 
 
 def _superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Iterator[str]:
-    """Yield a warning if a master is begun with a feed that has several rows of nearly each ID."""
+    """Yield a warning if a master is begun with a feed that has several rows of nearly each ID, by mistake as it seems.
+
+    Several mutations of a record are normal, but not with one order value. Fields that are unique in a feed of changes
+    may be those of the change, and show nothing.
+    """
     n = result.counts
     if n["master rows"] or n["tombstones read"] or n["feed superseded"] <= _FEW:
         return
     accepted = n["feed rows"] - n["feed rejected"]
     if n["feed superseded"] > accepted / 2:
+        hint = id_hint_for(plan, "feed", survey.feed)
+        are_tied = not plan.by_file_name and n["tied"] > (accepted - n["feed superseded"]) / 2
+        if not are_tied and (plan.rows.layouts["feed"].envelope.field is not None or hint.endswith(NO_FIELD)):
+            return
         yield (
             f"{n['feed superseded']:,} of {counted(accepted, 'feed row')} are superseded by another row of the same "
             f"ID, so {FIRST_MASTER} has {counted(n['output rows'], 'record')}: "
-            f"{id_hint_for(plan, 'feed', survey.feed)}"
+            f"{hint}"
         )

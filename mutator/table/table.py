@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -83,7 +84,7 @@ class Table(KeptTable):
 
         settings: of its rows, by their names in files, such as ``{"key": "id"}``; others: by the names of arguments,
         such as ``order_by="changed"``. dataset: whose rows it begins with, a path or a Dataset; by default it is empty.
-        buckets: of the table, or of each partition.
+        buckets: of the table, or of each partition. Warnings of the merge of a dataset are those of ``warnings``.
         """
         with named(f"{CALL}.create()"):
             path = path_in("path", path, "the path of a new directory")
@@ -98,7 +99,10 @@ class Table(KeptTable):
             whole = with_settings_of(dataset, given)
             config = config_of_place(CallSettings(whole, f"{CALL}.create()"), {}, SOURCE)
         with said_to(PYTHON.writers):
-            new_table(path, whole, config, dataset, buckets, open_runner)
+            found = list[str]()
+            new_table(path, whole, config, dataset, buckets, open_runner, found.extend)
+        for text in found:
+            warnings.warn(text, stacklevel=2)
         return cls(path)
 
     def apply(

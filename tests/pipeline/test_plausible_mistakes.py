@@ -418,6 +418,21 @@ def test_a_first_feed_with_a_wrong_id(job):
     job.refused(DataError, message, hint, settings={**settings, "sync.mode": "full"})
 
 
+def test_many_changes_of_each_record_are_no_mistake(job):
+    """They have their own order values, whatever else of a change is unique; those of a wrong ID share some."""
+    (job.master / "base.txt").unlink()
+    settings = {**CONFIG, "allow.empty.master": "true"}
+    codes = {**settings, "op.code.field.ordinal": "3", "op.code.in.master": "false"}
+    for changes, own in ((20, settings), (20, codes), (1, codes)):
+        code = [] if own is settings else [lambda n: "U"]
+        feed = table_of(200, lambda n: n // 20, lambda n: n % 3, lambda n, most=changes: n % most, *code)
+        job.put("all_1.txt", feed, "feed")
+        warnings = job.run(own, dry_run=True).warnings
+        assert [one.partition(" superseded by ")[0] for one in warnings] == (
+            [] if changes > 1 else ["190 of 200 feed rows are"]
+        )
+
+
 # --- rows that are rejected for their order values or op codes
 
 

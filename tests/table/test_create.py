@@ -242,3 +242,12 @@ def test_a_hint_that_cannot_be_written_is_made_later(tmp_path, monkeypatch):
         table = Table.create(str(tmp_path / "t"), SETTINGS)
     assert table.version == 0
     assert Table(table.path).version == 0
+
+
+def test_warnings_of_the_merge_of_a_dataset_are_warnings_of_python(tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "m.csv").write_text("id,at,name\n1,5,lamp\n2,6,desk\n")
+    settings = {"key": "id", "order_by": "at", "header": True, "order_keep": False}
+    with pytest.warns(UserWarning, match="drops field at of the master, whose rows then count as older") as found:
+        Table.create(tmp_path / "t", dataset=tmp_path / "m", **settings)
+    assert [Path(one.filename).name for one in found] == ["test_create.py"]
