@@ -1,4 +1,4 @@
-"""What the first rows show where a run is refused: the setting that explains rejected rows, or many rows of one ID.
+"""What the first rows show where a run is refused: the setting that explains rejected rows.
 
 A hint on order values is about the invalid ones: those that the order type in force cannot read. It is given only if
 the change makes nearly all of them valid, and leaves nearly all values of the field valid.
@@ -6,9 +6,6 @@ the change makes nearly all of them valid, and leaves nearly all values of the f
 >>> from mutator.errors.parts import plain
 >>> plain(order_hint(Facts([b"2026-01-31T10:00:00Z", b"2026-02-01"]), "long"))
 '2 of 2 order values look like ISO 8601: set temporal.ordering.field.type=timestamp'
->>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
->>> plain(id_hint(rows, ["1"], ())).partition(", and ")[2]
-"field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID"
 """
 
 import json
@@ -16,7 +13,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
@@ -26,8 +22,8 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.formats.blocks.row_layout import RowLayout
+from mutator.pipeline.id_hints import fields_of
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
-from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
@@ -48,8 +44,6 @@ _LOOKS = {
     "decimal": ("is a decimal number", "are decimal numbers"),
     "timestamp": ("looks like ISO 8601", "look like ISO 8601"),
 }
-_FIELDS = 30  # of which pairs are compared
-NO_FIELD = "and no other field is unique, nor are two of them together: the ID may need more fields"
 
 
 def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
@@ -73,7 +67,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
             f"long, set {setting('snapshot.as.of')} to the lowest of its times: no newer record is deleted then"
         )
     yield from _value_hints(plan, survey, side, samples)
-    yield from _csv_hints(plan, found)
+    yield from _null_hints(plan, found)
     yield from _case_hints(found)
     yield from _encoding_hints(side, found)
     for file in {file.source.path: file for _, file in found}.values():
@@ -92,8 +86,8 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         break
 
 
-def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
-    """Yield sentences on escapes and on the text for NULL in CSV."""
+def _null_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield sentences on escapes in CSV, on the text for NULL in it, and on order values that are NULL."""
     of_csv = [(sample, file) for sample, file in found if file.source.file_format == "csv"]
     for sample, file in of_csv:
         escapes = b'\\"' in sample.row and not file.source.dialect.escape
@@ -102,6 +96,8 @@ def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> It
             name = place(file.source.name)
             yield f"If {name} has a backslash before quotes within quotes, as Spark writes it, use {cure}"
             break
+    if any((null := _NULL.fullmatch(one.reason)) and null["role"] == " (order value)" for one, _ in found):
+        yield f"With {setting('null.order=lowest')}, NULL is older than all other order values"
     for sample, file in of_csv:
         if null := _NULL.fullmatch(sample.reason):
             yield _null_hint(
@@ -199,7 +195,7 @@ def _order_hint(known: State | None, reason: str, layout: Any, rows: FirstRows) 
         return f"{looks}, but the master's are {order_type}" if is_typed and of_another_type else found
     if len(parts) > 1:
         return found or date_hint(facts, order_type)
-    roles = {field, *_fields_of(layout, layout.id_fields)}
+    roles = {field, *fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
     times = time_fields(others, order_type)
     has_no_times = len(facts.invalid(order_type).values) == len(facts.values) > 1  # one row may be a bad one
@@ -330,70 +326,3 @@ def _are_most(count: int, facts: Facts) -> bool:
 def _fitting(facts: Facts, order_type: str) -> int:
     """Return how many values are order values of a type."""
     return len(facts.values) - len(facts.invalid(order_type).values)
-
-
-def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
-    """Return what the first rows of a side show about the ID, a sentence without a full stop. sources: of that side."""
-    source = min(
-        (one for one in sources if one.width is not None or one.file_schema is not None),
-        key=lambda one: (-(one.width or 0), one.name.encode("utf-8", "surrogateescape")),
-        default=None,
-    )
-    if source is None:
-        return f"check {setting('id.field.ordinals')}"
-    own, feed = plan.rows.layouts[side], plan.rows.layouts["feed"]
-    rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
-    if isinstance(own, RowLayout) and feed.envelope.field is not None and own.envelope.field is None:
-        rows = _numbered_as_in_feed(rows, feed.envelope.field)
-    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (*feed.ordered_by, feed.envelope.field)))
-
-
-def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:
-    """Return which fields have distinct values in some rows. others: fields that are no ID: order value and op code."""
-    values = {name: column for name, column in rows.columns.items() if name not in others or name in id_fields}
-    if rows.count < 2 or not values.keys() >= set(id_fields):
-        return f"check {setting('id.field.ordinals')}"
-
-    def distinct(fields: Sequence[str]) -> int:
-        return len(set(zip(*(values[field] for field in fields), strict=True)))
-
-    where = f"in the first {rows.count:,} rows of {place(rows.file)}"
-    found = distinct(id_fields)
-    if found == rows.count:
-        return f"{where}, {_called(id_fields)} {_is_unique(id_fields)}, so several files may have the same rows"
-    others_first = [name for name in values if name not in id_fields]
-    several = [*((*id_fields, name) for name in others_first), *combinations(list(values)[:_FIELDS], 2)]
-    candidates = [*((name,) for name in others_first), *several]
-    unique = next((fields for fields in candidates if distinct(fields) == rows.count), None)
-    shown = (
-        f"{where}, {_called(id_fields)} {'has' if len(id_fields) == 1 else 'have'} {counted(found, 'distinct value')}"
-    )
-    if unique is None:
-        return f"{shown}, {NO_FIELD}"
-    cure = option("id.field.ordinals", ",".join(unique))
-    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure} if that is the record ID"
-
-
-def _called(fields: Sequence[str]) -> str:
-    """Return the names of fields, in words.
-
-    >>> _called(["0"]), _called(["0", "2"])
-    ('field 0', 'fields 0 and 2')
-    """
-    return f"field {fields[0]}" if len(fields) == 1 else f"fields {', '.join(fields[:-1])} and {fields[-1]}"
-
-
-def _is_unique(fields: Sequence[str]) -> str:
-    return "is unique" if len(fields) == 1 else "are unique together"
-
-
-def _fields_of(layout: Any, fields: Sequence[int | str | None]) -> list[str]:
-    """Return the names of fields of a layout, or their ordinals if fields have no names."""
-    names = layout.result.names if hasattr(layout, "result") else ()
-    return [names[field] if names and isinstance(field, int) else str(field) for field in fields if field is not None]
-
-
-def _numbered_as_in_feed(rows: FirstRows, op_field: int) -> FirstRows:
-    """Return rows without op code, their fields numbered as in the feed, which has it."""
-    numbers = {name: str(int(name) + (int(name) >= op_field)) for name in rows.columns}
-    return FirstRows(rows.file, rows.count, {numbers[name]: column for name, column in rows.columns.items()})

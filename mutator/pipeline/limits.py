@@ -18,7 +18,8 @@ from mutator.errors.exceptions import rebuilt, with_others, with_standard
 from mutator.errors.parts import MASTER, place, setting
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import FileRows, check_files
-from mutator.pipeline.hints import id_hint_for, reject_hints
+from mutator.pipeline.hints import reject_hints
+from mutator.pipeline.id_hints import id_hint_for
 from mutator.pipeline.op_codes import check_op_codes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import SAMPLES

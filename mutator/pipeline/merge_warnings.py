@@ -10,7 +10,8 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text
 from mutator.errors.parts import FIRST_MASTER, MASTER, place, setting, value_in_quotes
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.hints import NO_FIELD, id_hint_for, reject_hints
+from mutator.pipeline.hints import reject_hints
+from mutator.pipeline.id_hints import NO_FIELD, id_hint_for
 from mutator.pipeline.op_codes import op_code_warnings, other_tables
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER

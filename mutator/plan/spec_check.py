@@ -22,6 +22,8 @@ def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
+        if name == "order" and before and now == {**before, "null": "lowest"}:
+            continue  # only rows change that were rejects before
         if name == SPEC and before is None:
             continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):
@@ -42,7 +44,8 @@ def check_kept(order: OrderSpec, known: State, path: str) -> None:
     beside = bool(recorded.get("beside"))
     if not order.fields or not recorded_fields(recorded) or beside == (order.keep is False):
         return
-    now, before = ("true", "false") if beside else ("false", "true")
+    before = "false" if beside else "true"
+    now = {None: "is not set", True: "true", False: "false"}[order.keep]
     where = "beside its rows" if beside else "a part of its rows"
     raise error(
         "config",

@@ -204,7 +204,11 @@ def test_dates_that_are_not_iso_8601(job, order_type):
 def test_a_field_of_json_in_another_case(job, row, said):
     job.put("base.txt", b"id,at\n1,5\n", "master")
     job.put("up.json", b'{"id": 1, "at": 6}\n' + row + b"\n")
-    hint = f"\nup.json has {said}: upper and lower case differ in JSON. Fix" if said else "}\nFix the row"
+    hint = (
+        f"\nup.json has {said}: upper and lower case differ in JSON. Fix"
+        if said
+        else "}\nWith null.order=lowest, NULL is"
+    )
 
     job.refused(DataError, "is NULL", hint, settings={**NAMED, "master.format": "csv", "output.format": "csv"})
 

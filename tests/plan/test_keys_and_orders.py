@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+import mutator
 from mutator.cli import main
-from mutator.errors import ConfigError, DataError
+from mutator.errors import ConfigError, DataError, MutatorError
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline import verify as verification
+from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.named_runs import BY_ID, ENGINES, FORMATS, TYPED, Work, avro, rows_of
 
@@ -215,6 +217,33 @@ def test_null_as_order_value(file_format, work):
     report = work.run(master=work.output.name, feed="feed2")
     assert notes_of(work) == ["newer", "one", "some"]
     assert (report.counts["feed late"], report.counts["feed updated"]) == (1, 1)
+
+
+@pytest.mark.parametrize("kept", ["true", "false"])
+def test_null_may_become_the_lowest_value_later(work, kept):
+    """It was a reject before, so no decision changes; it stays the lowest from then on."""
+    work.settings["order.keep"] = kept
+    named = list[str]()
+    (work.path / "none").mkdir()
+    for number, (keys, ats) in enumerate([("ab", [1, 2]), ("ac", [None, None]), ("cd", [None, 3])], 1):
+        notes = [f"{one}{number}" for one in keys]
+        work.put(f"feed{number}/f_{number}", table([*keys], pa.array(ats, pa.int64()), notes), "parquet")
+        more = {"null.order": "lowest"} if number > 1 else {"allow.empty.master": "true"}
+        work.run(more, master=f"out{number - 1}" if number > 1 else "none", feed=f"feed{number}")
+        named.append(str(work.path / f"feed{number}"))
+    assert notes_of(work) == ["a1", "b1", "c3", "d3"]
+    with pytest.raises(MutatorError, match=r"NULL lowest"):
+        work.run({"null.order": "reject"}, master="out3", feed="feed3")
+
+    path = str(work.path / "table")
+    Table.create(path, key="id", order_by="at", order_keep=kept == "true")
+    for number, feed in enumerate(named, 1):
+        Table(path).apply(feed, **({"null_order": "lowest"} if number == 2 else {}))
+    assert sorted(row["note"] for row in Table(path).scan().to_pylist()) == ["a1", "b1", "c3", "d3"]
+    found = mutator.explain(path, "a", feed=named)
+    assert "late" in str(found)
+    assert not any(step.differs for step in found.steps)
+    assert not found.unknown
 
 
 def test_nan_is_not_an_order_value(work):
@@ -749,6 +778,9 @@ def test_the_order_value_stays_where_it_is(tmp_path, kept, capsys):
     said = f"order.keep: {other}, but the order value of .*out1, at \\(long\\), is {where}, and stays there; set "
     with pytest.raises(ConfigError, match=f"{said}order.keep={kept}"):
         work.run({"order.keep": other}, master="out1", feed="next")
+    if kept == "false":
+        with pytest.raises(ConfigError, match=said.replace(": true,", ": is not set,")):
+            work.run({"order.keep": ""}, master="out1", feed="next")
     assert work.run({"order.keep": kept}, master="out1", feed="next").counts["feed updated"] == 1
     line = ["table", "create", str(tmp_path / "table"), "--dataset", str(tmp_path / "out1"), "-D"]
     assert main([*line, f"order.keep={other}"]) == 2

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
+from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.snapshot_time import as_of
@@ -78,7 +80,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     asked = survey.asked(config.rows)
     rows = row_plan(asked, config.output, survey)
     if survey.state is not None:
-        check_spec(survey, survey.state, rows.spec)
+        check_spec(survey, survey.state, _with_nulls(rows.spec, survey.state))
     master = survey.master if survey.partitioned is None else ()
     return Reading(
         rows=rows,
@@ -90,6 +92,12 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
         rejects={"master": 0, "feed": 0},
         master=survey.partitioned,
     )
+
+
+def _with_nulls(spec: dict[str, Any], known: State) -> dict[str, Any]:
+    """Return the specification of a run; it may be of a time before a run with ``null.order=lowest``."""
+    null = {name: value for name, value in known.spec["order"].items() if name == "null"}
+    return {**spec, "order": {**spec["order"], **null}}
 
 
 def _for_reading(config: Config) -> Config:

@@ -137,6 +137,10 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
         schema = envelope.record_schema(stored)
     except ValueError as fault:
         cure = fault.cure if isinstance(fault, Unclear) else f"deliver the feed in the form that {chosen} expects"
+        if {*rows.key.ids} <= {*stored.names}:
+            codes = f" ({' or '.join(kind.inserts)})" if kind.inserts else ""
+            cure += f"; if its rows are records, leave {setting(kind.setting)} out, or, where messages say what orders "
+            cure += f"those of {MASTER}, deliver them as messages that insert them{codes}"
         raise error("format", path=source.path, what=fault, cure=cure) from None
     orders = [name for name, _ in envelope.order] if rows.order.of_feed else []
     unnamed = {*envelope.beside}.difference(rows.called, orders)
@@ -273,7 +277,8 @@ def check_order_of_messages(
         return
     before = ", ".join(map(str, order.fields))
     what = f"does not have the fields that order the rows of {MASTER}, {before}"
-    cure = f"if its rows are messages, set {setting('feed.dialect')} to their form; or have it delivered with them"
+    cure = f"if its rows are messages, set {setting('feed.dialect')} to their form; or have it delivered with them, as "
+    cure += "messages that insert records"
     path, wrapped = [*named][-1], [one for one in feed if one.wrapped is not None]
     if wrapped:
         found = ((one.path, one.wrapped.envelope.order) for one in wrapped if one.wrapped is not None)
