@@ -11,7 +11,7 @@ from mutator.config.settings import Config, OutputSpec
 from mutator.config.sources import shown
 from mutator.errors import error
 from mutator.pipeline.master_settings import recorded_settings
-from mutator.plan.inspect.probe import read_schema, schema_text
+from mutator.plan.inspect.wanted_schema import read_schema, schema_text
 from mutator.storage import located
 from mutator.table.apply import OpenRunner
 from mutator.table.create import create_empty

@@ -4,12 +4,11 @@ A row is a struct of the result's fields. Other fields of a file are not read, f
 NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
 """
 
-import json
 from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
+from mutator.formats.blocks.shown_rows import shown_rows
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -30,7 +30,7 @@ from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
-from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, out_of_years, row_bytes
+from mutator.rules.typed_values import canonical, from_row_bytes, out_of_years, row_bytes
 
 _FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
 # No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
@@ -360,40 +360,3 @@ def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
                 column.take(pa.array([row])).validate(full=True)
             except pa.ArrowInvalid as fault:
                 bad_rows.setdefault(row, f"field {name} has a value that its type does not allow: {fault}")
-
-
-def shown_rows(batch: Any) -> list[bytes]:
-    """Return the rows of a pa.RecordBatch as JSON, for people who read rejects.
-
-    >>> shown_rows(pa.RecordBatch.from_pylist([{"names": ["a"], "raw": b"b"}]))
-    [b'{"names": ["a"], "raw": "b"}']
-    """
-    return [_shown(row) for row in _readable(batch)]
-
-
-def _readable(batch: Any) -> list[dict[str, Any]]:
-    """Return rows of Python values: without nanoseconds, the year 10000, and text that is not UTF-8."""
-    try:
-        columns = [convert_leaves(column, _readable_type, _to_readable) for column in batch.columns]
-        return cast(list[dict[str, Any]], pa.RecordBatch.from_arrays(columns, batch.schema.names).to_pylist())
-    except (pa.ArrowException, ValueError, OverflowError, TypeError):
-        return [{"row": "cannot be shown"} for _ in range(batch.num_rows)]
-
-
-def _readable_type(data_type: Any) -> Any:
-    return pa.binary() if pa.types.is_temporal(data_type) or pa.types.is_string(data_type) else data_type
-
-
-def _to_readable(column: Any) -> Any:
-    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
-    return column.cast(pa.string()).cast(pa.binary())
-
-
-def _shown(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, default=_text, ensure_ascii=False).encode()
-
-
-def _text(value: Any) -> str:
-    """Return the text of a value that JSON lacks, within lists and structs, too."""
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -17,10 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config.settings import Config, OpSpec, OrderSpec, RowSpec
-from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES, DIRECTORY
-from mutator.dataset.partition_index import IN_PATH, form_of, stored_fields
+from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.state import State
 from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
@@ -31,6 +30,7 @@ from mutator.errors.exceptions import said_to
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
+from mutator.pipeline.diff.dataset_files import Content, contents_of, count_skipped, files_to_read, known_at
 from mutator.pipeline.diff.records import Diff, read_diff
 from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects
@@ -45,9 +45,8 @@ from mutator.plan.rows.partitioning import moved
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
-from mutator.rules import file_names
 from mutator.rules.shown_fields import ShownFields
-from mutator.storage import located, storage_for, walk
+from mutator.storage import located, storage_for
 
 
 def lack_op(rows: RowSpec, survey: Survey, names: tuple[int, int], paths: tuple[str, str]) -> bool:
@@ -193,15 +192,15 @@ def _difference(
     scratch: str | None,
     tables: Sequence[TableInput],
 ) -> Diff:
-    before, after = _known(old), _known(new)
-    equal = frozenset(_contents(before).values()) & frozenset(_contents(after).values())
-    feed = _files(new, after, equal)
-    same = not feed and before is not None and equal.issuperset(_contents(before).values())
+    before, after = known_at(old), known_at(new)
+    equal = frozenset(contents_of(before).values()) & frozenset(contents_of(after).values())
+    feed = files_to_read(new, after, equal)
+    same = not feed and before is not None and equal.issuperset(contents_of(before).values())
     if same or located(old) == located(new):
-        return Diff(old, new, {}, skipped=_skipped(before, equal))
+        return Diff(old, new, {}, skipped=count_skipped(before, equal))
     if any(one is not None and one.spec["order"].get("beside") for one in (before, after)):
         config, before, equal = _without_order(config, before), None, frozenset()
-        feed = _files(new, after, equal)
+        feed = files_to_read(new, after, equal)
     survey = replace(survey_inputs(config, old, feed, tables, Known(after)), compares=True)
     if not (survey.master or survey.feed or survey.state):
         return Diff(old, new, {})
@@ -217,7 +216,9 @@ def _difference(
         survey = replace(survey, order=config.rows.order)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
-    return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
+    return replace(
+        found, fields=fields, skipped=count_skipped(before, equal), fields_added=added, fields_removed=removed
+    )
 
 
 def _without_order(config: Config, known: State | None) -> Config:
@@ -274,7 +275,7 @@ def _compared(
     merge_on: Engine,
     rows: int,
     scratch: str | None,
-    equal: frozenset[_Content],
+    equal: frozenset[Content],
 ) -> Diff:
     if config.operation.overwrites:  # in a comparison no file comes late
         newest = 0 if survey.state is None else survey.state.spec.get(SCHEMA_SEQUENCE) or 0
@@ -296,7 +297,7 @@ def _compared(
         return found if shown.all else without_hidden(found, shows_of(config.rows.ops, shown, plan))
 
 
-def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]) -> Plan:
+def without_files(plan: Plan, known: State | None, contents: frozenset[Content]) -> Plan:
     """Return a plan that reads no file of the master with one of some contents, and no tombstones if there are any.
 
     The feed lacks files of equal content, so their records do not change.
@@ -304,7 +305,7 @@ def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]
     if known is None or not contents:
         return plan
 
-    own = _contents(known)
+    own = contents_of(known)
 
     def is_read(part: FileEntry | None) -> bool:
         return part is None or own.get(part.path) not in contents
@@ -319,59 +320,6 @@ def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]
         }
         plan = replace(plan, master=replace(plan.master, partitions=partitions))
     return replace(plan, tasks=tuple(map(kept, plan.tasks)), local=tuple(map(kept, plan.local)))
-
-
-def _known(path: str) -> State | None:
-    """Return the manifest of a dataset, None without one. Raises StateError where its files differ from it."""
-    storage, path = located(path)
-    entry = storage.stat(path)
-    if entry is None and storage.renames:
-        raise error("path.missing", path=path, what="dataset")
-    known = read_manifest(storage, path) if entry is None or entry.type == "directory" else None
-    if known is not None:
-        check_files(storage, path, known.parts(), walk(path))
-    return known
-
-
-# What a file has: its checksum, and the values of the fields in its path with their types.
-_Content = tuple[str, frozenset[tuple[str, str | None, Any]]]
-
-
-def _contents(known: State | None) -> dict[str, _Content]:
-    """Return what each data file of a dataset has, by its path."""
-    types, found = dict[int, dict[str, Any]](), dict[str, _Content]()
-    if known is None:
-        return found
-    for part in known.files:
-        if part.form not in types:
-            types[part.form] = _path_types(form_of(known.spec, part.form))
-        in_path = ((name, part.partition[name], data_type) for name, data_type in types[part.form].items())
-        found[part.path] = (part.checksum, frozenset(in_path))
-    return found
-
-
-def _path_types(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the types of the fields in the paths of files. form: their specification."""
-    if IN_PATH not in form:
-        return {}
-    schema = FILE_FORMATS[form["format"]].stored(form).schema
-    return {name: schema.field(name).type for name in form[IN_PATH]}
-
-
-def _skipped(known: State | None, equal: frozenset[_Content]) -> int:
-    return sum(one in equal for one in _contents(known).values())
-
-
-def _files(path: str, known: State | None, equal: frozenset[_Content]) -> list[str]:
-    """Return the data files of a dataset that must be read."""
-    if known is not None:
-        return [f"{path.rstrip('/')}/{name}" for name, content in _contents(known).items() if content not in equal]
-    storage, full = located(path)
-    entry = storage.stat(full)
-    if entry is None or entry.type != "directory":
-        return [path]
-    names = (one.path.removeprefix(f"{full}/") for one in walk(full) if one.type == "file")
-    return [f"{path.rstrip('/')}/{name}" for name in names if not any(map(file_names.is_hidden, name.split("/")))]
 
 
 def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[FileEntry], Counter[str]]:

@@ -4,7 +4,6 @@ No file is read further than its first row or line end.
 """
 
 import io
-import json
 import posixpath
 import re
 from collections.abc import Generator, Iterator, Sequence
@@ -35,7 +34,7 @@ from mutator.rules.envelopes import has_tables
 from mutator.rules.header_lines import configured_names, header_names
 from mutator.rules.known_formats import BY_TITLE, FORMATS, format_of_suffix
 from mutator.rules.partition_paths import values_above
-from mutator.storage import Entry, Storage, absolute, blocks, storage_for
+from mutator.storage import Entry, Storage, blocks
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
 _HEAD, _MAGIC = 4096, 64  # bytes of a file that show whether it is text, and whether it is packed
@@ -368,32 +367,3 @@ def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
     if compression is None:
         return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
     return io.BytesIO(b"".join(decompress(blocks(stream), compression)))
-
-
-def read_schema(wanted: str) -> tuple[str, FileSchema]:
-    """Return the path of an Avro schema, or words for messages, and the schema. Raises ConfigError, StorageError.
-
-    wanted: the value of output.schema, a path or the schema itself as JSON.
-    """
-    label = "the output schema" if _is_json(wanted) else wanted
-    try:
-        return label, FILE_FORMATS["avro"].stored({"schema": json.loads(schema_text(wanted))})
-    except (ValueError, KeyError, TypeError) as fault:
-        raise error(
-            "config",
-            where=setting("output.schema" if _is_json(wanted) else f"output.schema={wanted}"),
-            faults=f"is not an Avro schema: {fault}",
-        ) from None
-
-
-def _is_json(wanted: str) -> bool:
-    return wanted.lstrip().startswith("{")
-
-
-def schema_text(wanted: str) -> str:
-    """Return the JSON of the Avro schema that a value of output.schema names, a path or the JSON itself."""
-    if _is_json(wanted):
-        return wanted
-    full_path = absolute(wanted)
-    with storage_for(full_path).open(full_path) as stream:
-        return b"".join(blocks(stream)).decode("utf-8", "surrogateescape")

@@ -41,10 +41,11 @@ from mutator.plan.inspect.managed import (
 )
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.path_names import with_path_fields
-from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
+from mutator.plan.inspect.probe import format_of_name, probe_file
 from mutator.plan.inspect.snapshot_time import first_time
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
+from mutator.plan.inspect.wanted_schema import read_schema
 from mutator.rules import file_names
 from mutator.rules.encodings import UTF8
 from mutator.rules.file_sequences import recorded

@@ -24,8 +24,8 @@ from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.blocks.avro_rows import shown_record
-from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.blocks.row_layout import Unreadable
+from mutator.formats.blocks.shown_rows import shown_rows
 from mutator.formats.content import Reject, Window, undecodable
 from mutator.formats.files import lines as text
 from mutator.formats.files.avro_schema import expanded, parsed, physical
