@@ -112,9 +112,10 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
 
 
 def notes_on_kinds(plan: Reading, result: Result) -> Iterator[str]:
-    """Yield a note on the messages of a dialect that say nothing of a record, by their kinds."""
+    """Yield notes on rows of a dialect: on what they cannot say, and on those that say nothing of a record, by kind."""
     envelope = plan.rows.layouts["feed"].envelope
     if isinstance(envelope, OpCodeField) and envelope.unwraps:
+        yield from filter(None, [envelope.note_on(result.op_codes)])
         kinds = {code: count for code, count in result.op_codes.items() if code in envelope.ignore_codes}
         found = [f"{count:,} {code.decode()}" for code, count in most_frequent(kinds)]
         if tables := other_tables(result):

@@ -25,7 +25,7 @@ op code. Immutable, and the same in every process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -306,6 +306,10 @@ class OpCodeField(Envelope):
         if self.upsert_codes is None:
             return Operation(UPSERT if self.in_master or not is_truncate(value, self.field) else IGNORED, value)
         return Operation(UPSERT, value) if value in self.upsert_codes else self._reject(UNKNOWN_CODE)
+
+    def note_on(self, codes: Mapping[bytes, int]) -> str:
+        """Return a note on what rows cannot say; empty without one. codes: how many rows have each that is counted."""
+        return ""
 
     def _reject(self, why: str) -> Operation:
         return Operation(REJECTED, None, f"field {self.field} (op code) {why}")

@@ -32,7 +32,6 @@ class EnvelopeKind(NamedTuple):
     members: Mapping[str, str] = {}  # others that it is made of: name -> attribute of ``OpSpec``
     formats: tuple[str, ...] = ()  # of the files that it reads; (): all
     usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
-    note: str = ""  # on what the files cannot say
     by_sequence: bool = False  # the sequences in the names of the files are a part of its order
     # Whether a file is of the dialect: the paths of its fields, and a function that returns the first values of one
     recognizes: Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool] | None = None
@@ -71,7 +70,6 @@ def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
         members,
         own.formats,
         usual | codes,
-        note=own.note,
         by_sequence=own.by_sequence,
         recognizes=own.recognizes,
         inserts=own.inserts,

@@ -291,12 +291,6 @@ def check_order_of_messages(
     raise error("format", path=path, what=what, cure=cure)
 
 
-def notes_on_dialect(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
-    """Return a note on what the files of a feed cannot say."""
-    note = ENVELOPES[ops.envelope].note
-    return (note,) if note and feed else ()
-
-
 def about_the_same(ops: OpSpec, feed: Sequence[Source], master: str, known: State | None) -> list[Source]:
     """Return feed files whose records are of the same table. Raises DataError if those of two are not.
 

@@ -20,13 +20,7 @@ from mutator.errors.parts import place
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
-from mutator.plan.inspect.envelopes import (
-    about_the_same,
-    notes_on_dialect,
-    order_of_feed,
-    unwrapped,
-    with_fields_of_others,
-)
+from mutator.plan.inspect.envelopes import about_the_same, order_of_feed, unwrapped, with_fields_of_others
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -218,7 +212,6 @@ def survey_feed(
             *in_paths.notes,
             *both.notes,
             *of_types,
-            *notes_on_dialect(rows.ops, fresh),
             *sequence_notes(rows.order, inputs, known, fresh, survey.master),
             *_adoption_notes(survey, adopted, inputs.master_adopt),
         ),

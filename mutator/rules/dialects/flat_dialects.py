@@ -88,7 +88,7 @@ class FlatDialect(NamedTuple):
     settable: bool = False  # settings may name other codes
     usual: Mapping[str, str] = {}  # settings, and their values unless a user sets them
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
-    note: str = ""  # on what the files cannot say
+    hides_keys: bool = False  # nothing says that an update, the last code of upserts, changed the key
     inserts: tuple[str, ...] = ()  # codes of rows that insert records
     null: str = ""  # the text of NULL in CSV, unless the program that writes it has another one
     stamps: str = ""  # pattern of the texts in a field that users can add, which order rows exactly
@@ -159,7 +159,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         stamps="[0-9]{35}",
         loads=r"^LOAD[0-9A-F]{8}\.",
         head=("Op",),
-        note="files of AWS DMS have no rows before updates: where the key of a record changed, the old record stays",
+        hides_keys=True,
     ),
     "sqlserver-cdc": FlatDialect(
         "__$operation",

@@ -71,6 +71,14 @@ class FlatRows(MessageRows):
         first = [(SEQUENCE, "long")] * own.by_sequence
         return (*first, *((one.name, one.type) for one in own.order if one.name in found), (own.rank, "long"))
 
+    def note_on(self, codes: Mapping[bytes, int]) -> str:
+        """Return a note on the updates that may have changed a key, where nothing says so."""
+        count = codes.get(self._own.upserts[-1].encode(), 0) if self._own.hides_keys else 0
+        if not count:
+            return ""
+        shown = f"{counted(count, 'update')} ({self._own.upserts[-1]})"
+        return f"{shown} without the row before: where the key of a record changed, the old record stays"
+
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> FlatRows:
         """Return the envelope of a file, with its spelling of the dialect's fields."""
         own, names = self._own, setting("field.names")
