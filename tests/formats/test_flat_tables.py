@@ -106,8 +106,8 @@ def test_wrong_rows_of_a_table(tmp_path: Path, engine: str) -> None:
         "I,t,s,3,c,d": "has 6 fields and should have 5",
         "X,t,s,4,r": "has 'X' in Op, which is none of I, U, D",
         ",t,s,4,r": "has no value in Op, which says what the row does",
-        "I,u": "has no value in dms-schema and dms-table, which name its table",
-        "I": "has no value in dms-schema and dms-table, which name its table",
+        "I,u": "has no value in dms-schema and dms-table, so its table is not known",
+        "I": "has no value in dms-schema and dms-table, so its table is not known",
     }
     lines = ["B|1|s|x", "I,t,s,1,a", *bad, "C|2", "I,u,s,1"]
     work.put("feed/20260101-100000001.csv", "\n".join(lines).encode())

@@ -207,19 +207,19 @@ class FlatRows(MessageRows):
         """Return what each row does if it is of the table, else why it is none. Raises Unclear."""
         tables, numbers = self._tables(columns, codes)
         about = next((name for name in (self.about, *tables) if name is not None), None)
-        is_own = [name is None or replace(self, about=about).is_own(name) for name in tables]
-        widths = None if self.width is None else columns.pop(_WIDTH).to_pylist()
-        found, mark, lacks = [*codes], TRANSACTION.encode(), " and ".join(self._own.about)
-        for row, number in enumerate(numbers.tolist()):
-            width = self.width if widths is None else int(widths[row])
-            if codes[row] == mark:
-                continue
-            if tables[number] is None:
-                found[row] = rejected(f"has no value in {lacks}, which name its table")
-            elif not is_own[number]:
-                found[row] = of_other_table(tables[number])
-            elif width != self.width and codes[row] not in self.truncate_codes:
-                found[row] = rejected(f"has {counted(int(width or 0), 'field')} and should have {self.width}")
+        is_own = np.array([name is not None and replace(self, about=about).is_own(name) for name in tables])[numbers]
+        widths = np.full(len(codes), self.width or 0)
+        if self.width is not None:
+            widths = columns.pop(_WIDTH).cast(pa.string()).cast(pa.int64()).to_numpy()
+        found, lacks = [*codes], " and ".join(self._own.about)
+        for row in np.flatnonzero(~is_own | (widths != (self.width or 0))).tolist():
+            if tables[numbers[row]] is None:
+                if codes[row] != TRANSACTION.encode():
+                    found[row] = rejected(f"has no value in {lacks}, so its table is not known")
+            elif not is_own[row]:
+                found[row] = of_other_table(tables[numbers[row]])
+            elif codes[row] not in self.truncate_codes:
+                found[row] = rejected(f"has {counted(int(widths[row]), 'field')} and should have {self.width}")
         return found
 
     def _codes(self, column: Any, count: int, is_ranked: bool) -> list[bytes]:
