@@ -28,11 +28,13 @@ _DATE = (
 )
 _NUMBER_AFTER = r"(?:.*?[_-](?P<number>\d+)(?=\.|$))?"
 _TIME = r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)(?P<fraction>\d{3})"
+_SECONDS_APART = r"-".join(rf"(?P<{part}>\d{{{width}}})" for part, width in [*_WIDTHS.items()][:-1])
 LAST = "last"
 PRESETS = {
     "date": _DATE + _NUMBER_AFTER,  # 2026-12-31_2.csv, orders_20261231T1015_3.json
     "dms": rf"^(?:LOAD(?P<hex>[0-9A-Fa-f]+)|{_TIME})(?=\.|$)",  # files of AWS DMS and Qlik Replicate
     "connect-offset": r"\+\d+\+(?P<number>\d+)(?:\+\d+)?(?=\.|$)",  # of sinks of Kafka Connect: topic+partition+offset
+    "firehose": rf"-{_SECONDS_APART}-[0-9a-f]{{8}}-[0-9a-f-]+(?=\.|$)",  # stream-version-time-UUID
     LAST: "",  # the number after the last _, whatever else the names contain
 }
 _DATES_ALONE = r"_(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?(?=\.|$)"
@@ -81,6 +83,8 @@ class SequencePattern:
         (10, 20260131101500123)
         >>> parse_pattern("connect-offset").sequence("orders+0+0000000123.avro")
         123
+        >>> parse_pattern("firehose").sequence("orders-1-2026-01-31-10-15-00-0a1b2c3d-11-22-33-44.gz")
+        20260131101500
         """
         if self.text == "last" or file_names.is_data_file(name):
             return file_names.sequence(name)
@@ -152,7 +156,7 @@ def preset_of(names: Sequence[str]) -> str | None:
     """
     if all(file_names.sequence(name) is not None for name in names):
         return None
-    patterns = map(SequencePattern, ("dms", "connect-offset", "date"))
+    patterns = map(SequencePattern, ("dms", "connect-offset", "firehose", "date"))
     fitting = (one.text for one in patterns if all(one.sequence(name) is not None for name in names))
     return next(fitting, None)
 

@@ -376,6 +376,7 @@ def test_messages_of_dms_without_a_position(tmp_path: Path) -> None:
     work.put("feed/f_1.json", lines(*({**one, "data": row(2, n)} for one, n in zip(found, "yx", strict=True))))
     with pytest.raises(ConfigError, match="order_by: is not set, and no message of the feed says what orders it"):
         work.run()
-    for settings, wanted in (({"order_by": "message.timestamp"}, "y"), ({"sequence.pattern": "last"}, "x")):
+    (tmp_path / "feed/f_1.json").rename(tmp_path / "feed/s-1-2026-01-31-10-15-00-0a1b2c3d-1-2-3-4")
+    for settings, wanted in (({"order_by": "message.timestamp"}, "y"), ({"sequence.pattern": "firehose"}, "x")):
         work.run(settings)
         assert work.rows() == [row(2, wanted)]

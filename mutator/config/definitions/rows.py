@@ -95,8 +95,8 @@ class OrderSpec:
         forms.SEQUENCES,
         None,
         "where the sequence is in the [names of feed files](formats.md#sequences-in-file-names): `date`, "
-        "`dms`, `connect-offset`, `last` (the digits after the last `_`, whatever else the names contain), or "
-        "a regular expression with the groups `year`, `month`, `day`, `hour`, `minute`, `second`, `fraction` "
+        "`dms`, `connect-offset`, `firehose`, `last` (the digits after the last `_`, whatever else the names contain), "
+        "or a regular expression with the groups `year`, `month`, `day`, `hour`, `minute`, `second`, `fraction` "
         "or `number`",
         unset="`last`, but names that contradict it stop the run",
     )
