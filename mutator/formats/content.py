@@ -65,11 +65,20 @@ Renames = tuple[tuple[tuple[str, ...], str], ...]
 PathValues = tuple[tuple[str, str | None], ...]
 
 
+class KeyFile(NamedTuple):
+    """A file with the keys of the messages in another one: that in a line is of the message in the same line."""
+
+    content: Content
+    file_format: str
+    messages: Content  # of the other file: reading it again changes no checksum
+
+
 class Wrapped(NamedTuple):
     """The envelope that the rows of a file are still in."""
 
     envelope: Envelope  # makes them so
     schema: Any  # pa.Schema of the file itself
+    keys: KeyFile | None = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ op code. Immutable, and the same in every process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -114,6 +114,11 @@ class Operations:
     def codes(self) -> list[bytes | None]:
         """Return the counted code of each row."""
         return [self.said[number].code for number in self.numbers.tolist()]
+
+
+# Returns the keys of messages, which are in a file of their own: numbers of rows of a batch, and the fields of the ID
+# -> a pa.Array for each of these that the keys have
+Keys = Callable[[Ints, Sequence[str]], Mapping[str, Any]]
 
 
 class Unwrapped(NamedTuple):
@@ -233,6 +238,10 @@ class Envelope(ABC):
         column of large_binary is text, of which the run makes values.
         """
         return Unwrapped(batch)
+
+    def unwrap_with_keys(self, batch: Any, records: Any, keys: Keys) -> Unwrapped:
+        """Return the rows of records as ``unwrap`` does, with keys for messages that lack them. Raises Unclear."""
+        return self.unwrap(batch, records)
 
     def of_file(self, count: int) -> Operations:
         """Return what rows without the field do."""

@@ -128,10 +128,12 @@ def _is_dms_json(names: Sequence[str], values: Callable[[str], Sequence[bytes | 
 
 _FLAGS, _OPS = frozenset((b"true", b"false")), frozenset((b"c", b"r", b"u", b"d"))
 NO_ROWS = "messages that are no rows"  # a note, before their kinds
+KEY_FILES = "key_files"  # of the members of envelopes whose messages may have keys in files of their own
+KEYS, BESIDE = "feed.keys", "beside"  # the setting that says where, and a value of it; others are directories
 _DELETES, DIALECT, _OP = "delete.when", "feed.dialect", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
-OF_MESSAGES = (DIALECT, "feed.table", "feed.unset", "feed.time.unit", "feed.decimals")
+OF_MESSAGES = (DIALECT, "feed.table", "feed.unset", KEYS, "feed.time.unit", "feed.decimals")
 _OF_DEBEZIUM = {
     "op.code.field.ordinal": "__op",
     "delete.when": "code",
@@ -181,7 +183,8 @@ _OF_DMS = _OF_DEBEZIUM | {
     "ignore.op.code": "schema change,tombstone",
 }
 _OF_TABLES = {"table": "table", "others": "others"}
-_SAID_OF_DEBEZIUM = {**_OF_TABLES, "unit": "time_unit", "decimals": "decimals"}
+_SAID_OF_DEBEZIUM_AVRO = {**_OF_TABLES, KEY_FILES: KEY_FILES}
+_SAID_OF_DEBEZIUM = {**_SAID_OF_DEBEZIUM_AVRO, "unit": "time_unit", "decimals": "decimals"}
 
 
 def _debezium(module: str, name: str, file_format: str, members: Mapping[str, str]) -> EnvelopeKind:
@@ -204,8 +207,8 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         _of("envelope", "DeleteMarkField"), _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
     ),
     "debezium-json": _debezium("debezium", "DebeziumJson", "json", _SAID_OF_DEBEZIUM),
-    "debezium-avro": _debezium("debezium_avro", "DebeziumAvro", "avro", _OF_TABLES),
-    "debezium-parquet": _debezium("debezium_avro", "DebeziumAvro", "parquet", _OF_TABLES),
+    "debezium-avro": _debezium("debezium_avro", "DebeziumAvro", "avro", _SAID_OF_DEBEZIUM_AVRO),
+    "debezium-parquet": _debezium("debezium_avro", "DebeziumAvro", "parquet", _SAID_OF_DEBEZIUM_AVRO),
     "debezium-flat": EnvelopeKind(
         _of("dialects.debezium_flat", "DebeziumFlat"),
         DIALECT,

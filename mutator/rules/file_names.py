@@ -35,6 +35,7 @@ _UNFINISHED = re.compile(  # hdfs dfs -put, WinSCP, Flink, browsers, editors, an
 )
 _MAX_SEQUENCE = 2**63 - 1
 _NAMES = 1 << 14  # whose sequences are kept: those of all known feed files are compared with each new one
+_KEY_FILE = re.compile(r".+\.(?:keys|headers)\.[a-z]+(?:\.[a-z0-9]+)?")
 
 
 def base_name(path: str) -> str:
@@ -160,6 +161,15 @@ def feed_name(name: str, suffix: str) -> str | None:
     ('ups_7.txt', None)
     """
     return name.removesuffix(suffix) or None if name.endswith(suffix) else None
+
+
+def is_key_file(name: str) -> bool:
+    """Return whether a file has the name of one with the keys or headers of messages, as Kafka Connect writes them.
+
+    >>> is_key_file("t+0+0000000000.keys.avro"), is_key_file("t.headers.json.gz"), is_key_file("keys.json")
+    (True, True, False)
+    """
+    return _KEY_FILE.fullmatch(name) is not None
 
 
 def delete_word(name: str) -> str | None:

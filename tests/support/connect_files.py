@@ -11,12 +11,14 @@ import fastavro
 
 from mutator.formats.files.avro_schema import expanded, parsed, physical
 
+_BLOCK = 500  # bytes, so that small files have several blocks
+
 
 def avro_file(schema: Any, messages: Iterable[Any], codec: str = "deflate") -> bytes:
     """Return a container. messages: of JSON, where bytes are base64; null is left out, as sinks do."""
     plain, made = physical(expanded(schema)), io.BytesIO()
     rows = [_value(plain, one) for one in messages if one is not None]
-    fastavro.writer(made, parsed(schema), rows, codec=codec, strict_allow_default=True)
+    fastavro.writer(made, parsed(schema), rows, codec=codec, sync_interval=_BLOCK, strict_allow_default=True)
     return made.getvalue()
 
 

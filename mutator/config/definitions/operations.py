@@ -8,7 +8,7 @@ from mutator.config import forms
 from mutator.config.definitions.setting import DELETES, defined
 from mutator.config.forms import one_of
 from mutator.rules.conditions import Condition
-from mutator.rules.envelopes import ENVELOPES, chosen_by
+from mutator.rules.envelopes import ENVELOPES, KEY_FILES, chosen_by
 from mutator.rules.snapshot_times import FirstTime, TimeField
 
 
@@ -142,6 +142,14 @@ class OpSpec:
         "other one but `feed.table` stops the run",
         unset="all",
     )
+    key_files: str | None = defined(
+        DELETES,
+        "feed.keys",
+        forms.TEXT,
+        None,
+        "where the [keys of messages](dialects.md#keys-in-files-of-their-own) are: `beside` each feed file, as "
+        "`NAME.keys.json`, or a directory with files of the same names. They say what deletes without a key delete",
+    )
     time_unit: str | None = defined(
         DELETES,
         "feed.time.unit",
@@ -193,6 +201,11 @@ class OpSpec:
         """The name of the envelope of rows with an op code field: the last of ``ENVELOPES`` that is chosen."""
         values = {one.metadata["setting"].name: getattr(self, one.name) for one in fields(self) if one.metadata}
         return [name for name, one in ENVELOPES.items() if values.get(one.setting) == name][-1]
+
+    @property
+    def has_key_files(self) -> bool:
+        """Return whether the messages of a feed may have keys in files of their own."""
+        return KEY_FILES in ENVELOPES[self.envelope].members
 
     @property
     def has_delete_files(self) -> bool:

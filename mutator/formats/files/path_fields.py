@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
-from mutator.formats.content import Content, NotReadable, OtherForm, Wrapped
+from mutator.formats.content import Content, KeyFile, NotReadable, OtherForm, Wrapped
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.envelope import Unclear
+from mutator.rules.envelope import Keys, Unclear
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_paths import DEFAULT
 
@@ -36,7 +36,7 @@ def read_rows(
     """
     values, read = dict(content.window.in_path), FILE_FORMATS[file_format].read
     if content.window.wrapped is not None:
-        read = partial(_unwrapped, read, content.window.wrapped)
+        read = partial(_unwrapped, file_format, content.window.wrapped)
     own = [name for name in names if name not in values]
     if len(own) == len(names):
         yield from read(content, without(schema, values), names, dialect)
@@ -54,18 +54,22 @@ def read_rows(
 
 
 def _unwrapped(
-    read: Callable[..., Iterator[RowBatch]],
+    file_format: str,
     wrapped: Wrapped,
     content: Content,
     schema: Any,
     names: Sequence[str],
     dialect: Dialect,
 ) -> Iterator[RowBatch]:
-    """Yield the rows of records in those of a file. read: yields these; the others are as for ``FileFormat.read``."""
-    envelope = wrapped.envelope
-    for found in read(content, envelope.file_schema(wrapped.schema, schema), envelope.file_fields(names), dialect):
+    """Yield the rows of records in those of a file. Most arguments are as for ``FileFormat.read``."""
+    envelope, of_file = wrapped.envelope, FILE_FORMATS[file_format]
+    fields = envelope.file_fields(names)
+    for found in of_file.read(content, envelope.file_schema(wrapped.schema, schema), fields, dialect):
+        unwrap = envelope.unwrap
+        if wrapped.keys is not None:
+            unwrap = partial(envelope.unwrap_with_keys, keys=_keys_of(wrapped.keys, file_format, found.offsets))
         try:
-            batch, rows, as_text = envelope.unwrap(found.batch, schema)
+            batch, rows, as_text = unwrap(found.batch, schema)
         except Unclear as fault:
             raise OtherForm(str(fault), fault.cure) from None
         raw = found.raw if found.as_text else None  # else no text that a person reads
@@ -76,6 +80,12 @@ def _unwrapped(
             ignored = found.ignored + len(found.offsets) - len(np.unique(rows))
             found = replace(found, offsets=offsets, numbers=numbers, raw=lines, ignored=ignored, joined=True)
         yield found
+
+
+def _keys_of(keys: KeyFile, file_format: str, offsets: Ints) -> Keys:
+    from mutator.formats.files.key_files import keys_of  # with Avro, which other runs need not load
+
+    return partial(keys_of, keys, file_format, offsets)
 
 
 def _lines(raw: Callable[[], ByteColumn], rows: Ints) -> ByteColumn:

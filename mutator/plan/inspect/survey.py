@@ -25,6 +25,7 @@ from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.inferred_types import with_known_types
+from mutator.plan.inspect.key_files import check_order, with_keys, without_twins
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     check_directories,
@@ -153,6 +154,7 @@ def survey_feed(
     adopted = masters_below(master, survey.ignored)
     of_tables = {table.path for table in tables}
     entries, ignored = feed_entries([path for path in paths if path not in of_tables], inputs.control_suffix)
+    entries, notes_on_twins = without_twins(rows.ops, entries)
     entries |= feed_entries([path for path in paths if path in of_tables], None)[0]
     for path in entries:
         if path == master:
@@ -163,6 +165,7 @@ def survey_feed(
     found = _probe_feed(rows, inputs, entries, named, survey.field_names, tables)
     found = about_the_same(rows.ops, found, master, known)
     rows = replace(rows, order=order_of_feed(rows, found))
+    check_order(rows)
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
         if known is None:
@@ -199,6 +202,7 @@ def survey_feed(
         _check_formats("master", survey.master)
     check_headers(rows, found, survey.master, known)
     fresh, consumed, notes = split_consumed(rows.order, inputs, config.operation, known, found)
+    fresh = with_keys(rows.ops, fresh)
     if inputs.control_suffix is not None:
         control_files.check(inputs.control_suffix, [source for source in fresh if not source.is_table])
     return replace(
@@ -212,6 +216,7 @@ def survey_feed(
             *in_paths.notes,
             *both.notes,
             *of_types,
+            *notes_on_twins,
             *sequence_notes(rows.order, inputs, known, fresh, survey.master),
             *_adoption_notes(survey, adopted, inputs.master_adopt),
         ),

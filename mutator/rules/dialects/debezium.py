@@ -54,8 +54,9 @@ from mutator.rules.dialects.messages import (
     of_other_table,
     rejected,
     table_name,
+    with_values,
 )
-from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
 from mutator.rules.order_columns import flags
 
 _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
@@ -83,8 +84,8 @@ _PLACEHOLDERS = [
 _UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
 _UNSENT += "IDENTITY FULL sends all fields"
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
-_NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
-_NO_KEY += "IDENTITY to FULL"
+NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
+NO_KEY += "IDENTITY to FULL; or have the sink write the keys (store.kafka.keys=true), and set feed.keys"
 
 
 def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
@@ -128,12 +129,21 @@ class DebeziumRows(MessageRows):
     delete = b"d"
     unit: str | None = None
     decimals: str | None = None
+    key_files: str | None = None  # where the keys of messages are, as the user gives it
     types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
 
     @property
     def typed(self) -> tuple[str, ...]:
         """The columns in the schema of the messages."""
         return tuple(self.types)
+
+    @abstractmethod
+    def unwrap(self, batch: Any, records: Any, keys: Keys | None = None) -> Unwrapped:
+        """Return rows of records."""
+
+    def unwrap_with_keys(self, batch: Any, records: Any, keys: Keys) -> Unwrapped:
+        """Return rows of records, with the keys of deletes that have none."""
+        return self.unwrap(batch, records, keys)
 
     def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         """Return the values of a column, which rows have other values, and why."""
@@ -190,9 +200,9 @@ class DebeziumMessages(DebeziumRows):
         parts = [(part.name, ORDER_TYPES[part.type]) for part in order_parts(self.connector)]
         return pa.schema([*fields.items(), (FIELD, pa.string()), *parts])
 
-    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+    def unwrap(self, batch: Any, records: Any, keys: Keys | None = None) -> Unwrapped:
         """Return a row for each message, or two for one that changes the key."""
-        columns = self.columns_of(batch, records)
+        columns = self._with_keys(self.columns_of(batch, records), keys)
         known = dict.fromkeys((*records.names, *self.keys))
         names = [name for name in known if f"before.{name}" in columns and name not in (FIELD, *self.beside)]
         before, after = ({name: columns[f"{image}.{name}"] for name in names} for image in ("before", "after"))
@@ -208,6 +218,17 @@ class DebeziumMessages(DebeziumRows):
                     codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
         return self.changes(codes, (before, after), orders, records)
 
+    def _with_keys(self, columns: Mapping[str, Any], keys: Keys | None) -> Mapping[str, Any]:
+        """Return the members, with the keys of deletes that have none."""
+        if keys is None:
+            return columns
+        deletes = np.array([CODES.get(op) == _DELETE for op in columns["op"].to_pylist()], np.bool_)
+        rows = np.flatnonzero(deletes & ~self._has_key(columns))
+        if not len(rows):
+            return columns
+        found = {f"before.{name}": values for name, values in keys(rows, self.keys).items()}
+        return {**columns, **{name: with_values(columns[name], rows, values) for name, values in found.items()}}
+
     def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
         """Return what each message says. Raises Unclear if it has rows of several tables."""
         kinds, of_kind = distinct([columns[name] for name in ("op", *TABLE_PATHS)])
@@ -215,7 +236,7 @@ class DebeziumMessages(DebeziumRows):
         found = [codes[kind] for kind in of_kind.tolist()]
         for row in np.flatnonzero(~self._has_key(columns)).tolist():
             if found[row] == _DELETE:
-                found[row] = rejected(_NO_KEY)
+                found[row] = rejected(NO_KEY)
         without = np.flatnonzero(flags(columns["op"].is_null()))
         if len(without):
             some = {name: column.take(pa.array(without)) for name, column in columns.items()}

@@ -4,7 +4,8 @@
     __deleted   "true" or "false", if ``delete.tombstone.handling.mode`` is ``rewrite``: the row has the key of a delete
 
 These and the other fields that ``add.fields`` takes from a message (``__lsn``, ``__source_ts_ms``) are no fields of the
-record. With other modes, files have no trace of deletes; truncates are never in them. A value that the database did not
+record. With the mode ``tombstone``, a delete is ``null``, and its key is in a file of its own, where the sink writes
+that. With other modes, files have no trace of deletes; truncates are never in them. A value that the database did not
 send is a placeholder here as well.
 """
 
@@ -19,13 +20,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.dialects.connect_types import type_of
-from mutator.rules.dialects.debezium import CODES, DebeziumRows, unsent
+from mutator.rules.dialects.debezium import CODES, NO_KEY, DebeziumRows, unsent
 from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
-from mutator.rules.dialects.messages import FIELD, SHOWN, of_other_table, rejected, table_name
-from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.dialects.messages import (
+    FIELD,
+    SHOWN,
+    named_keys,
+    of_other_table,
+    rejected,
+    table_name,
+    with_values,
+)
+from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
 from mutator.rules.json_paths import NULLS, read_as
+from mutator.rules.order_columns import flags
 
-_DELETED = "__deleted"
+_DELETED, _TOMBSTONE = "__deleted", b"tombstone"
 _OF_TABLE = ("__schema", "__db", "__table")
 _FLAGS = {None: False, b"": False, b"false": False, b"0": False, b"null": False, b"true": True, b"1": True}
 _ADDED = {
@@ -80,6 +90,7 @@ class DebeziumFlat(DebeziumRows):
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumFlat:
         """Return the envelope of a file: with its fields, its form, its table, and the types in its schema."""
         own = self._in_file(schema, first)
+        own = own if self.key_files is None else replace(own, keys=named_keys(keys))
         if own.prefix:
             batch = first.batch(own.file_schema(schema, ()), ["schema"])
             texts = [] if batch is None else batch.column("schema").drop_null().to_pylist()
@@ -107,7 +118,7 @@ class DebeziumFlat(DebeziumRows):
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the record and those that are added. Raises ValueError for another file."""
         fields = [one for one in payload_of(schema, self.prefix) if one.name not in (FIELD, _DELETED)]
-        if len(fields) and not {FIELD, _DELETED} & {*self.names}:
+        if len(fields) and not {FIELD, _DELETED} & {*self.names} and self.key_files is None:
             raise ValueError(f"has neither a field {FIELD} nor a field {_DELETED}, which say what deletes a record")
         typed = [one.with_type(self.types[one.name].data_type) if one.name in self.types else one for one in fields]
         return pa.schema([*typed, (FIELD, pa.string())])
@@ -129,11 +140,19 @@ class DebeziumFlat(DebeziumRows):
         own = [name for name in (FIELD, _DELETED, *_OF_TABLE) if name in self.names]
         return [self.prefix + name for name in dict.fromkeys((*(name for name in names if name != FIELD), *own))]
 
-    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+    def unwrap(self, batch: Any, records: Any, keys: Keys | None = None) -> Unwrapped:
         """Return a row for each row."""
         columns = dict(zip([name.removeprefix(self.prefix) for name in batch.schema.names], batch.columns, strict=True))
         count = len(batch)
-        codes = unsent({name: one for name, one in columns.items() if not is_added(name)}, self._codes(columns, count))
+        codes = self._codes(columns, count)
+        tombstones = np.flatnonzero([code == _TOMBSTONE for code in codes])
+        if keys is not None and len(tombstones) and _DELETED not in self.names:
+            found_keys = keys(tombstones, self.keys)
+            columns |= {name: with_values(columns[name], tombstones, one) for name, one in found_keys.items()}
+            has_key = np.logical_or.reduce([flags(columns[name].is_valid()) for name in self.keys])
+            for row in tombstones.tolist():
+                codes[row] = b"d" if has_key[row] else rejected(NO_KEY)
+        codes = unsent({name: one for name, one in columns.items() if not is_added(name)}, codes)
         delete = np.array([code == b"d" for code in codes], np.bool_)
         found = dict[str, Any]()
         for name, column in columns.items():
@@ -158,7 +177,7 @@ class DebeziumFlat(DebeziumRows):
         for row, (op, deleted, *names) in enumerate(zip(*said, strict=True)):
             code = CODES.get(op)
             if self.is_json and is_null[row]:
-                code = b"tombstone"
+                code = _TOMBSTONE
             elif op is not None and code is None:
                 code = rejected(
                     f"has the __op '{op[:SHOWN].decode(errors='replace')}', which is none of c, r, u, d, t and m"
@@ -171,7 +190,8 @@ class DebeziumFlat(DebeziumRows):
             elif flag:
                 code = b"d"
             elif code is None:
-                code = rejected(f"has neither {FIELD} nor {_DELETED}") if deleted is None else b"u"
+                says = deleted is not None or self.key_files is not None
+                code = b"u" if says else rejected(f"has neither {FIELD} nor {_DELETED}")
             found.append(code)
         return found
 

@@ -6,8 +6,10 @@ the old key, and an upsert of the new one.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.envelope import IGNORED, REJECTED, OpCodeField, Operation, Unwrapped, other_subjects
+from mutator.rules.envelope import IGNORED, REJECTED, OpCodeField, Operation, Unclear, Unwrapped, other_subjects
 from mutator.rules.order_columns import flags
 
 FIELD = "__op"  # of the rows of records: what they do
@@ -26,6 +28,33 @@ _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
 
 ORDER_TYPES = {"long": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
+
+
+def with_values(column: Any, rows: Ints, values: Any) -> Any:
+    """Return a column with other values in some rows. Raises Unclear if these are of another form.
+
+    values: pa.Array, of the column's type, or text.
+
+    >>> with_values(pa.array([1, None, 3]), np.array([1]), pa.array([b"2"], pa.large_binary())).to_pylist()
+    [1, 2, 3]
+    """
+    if values.type != column.type:
+        try:
+            values = _of_type(values, column.type)
+        except (pa.ArrowException, ValueError):
+            what = f"has a key of type {values.type} in its file of keys, and {column.type} in its messages"
+            raise Unclear(what, "have keys and messages written in the same format") from None
+    index = np.arange(len(column))
+    index[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column, values]).take(pa.array(index))
+
+
+def _of_type(values: Any, data_type: Any) -> Any:
+    """Return text as values, or values as text; binary values are base64 there."""
+    for binary, read in ((data_type, partial(b64decode, validate=True)), (values.type, b64encode)):
+        if pa.types.is_binary(binary):
+            return pa.array([None if one is None else read(one) for one in values.to_pylist()], data_type)
+    return values.cast(pa.large_string()).cast(data_type)
 
 
 class OrderPart(NamedTuple):

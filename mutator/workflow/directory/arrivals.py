@@ -19,8 +19,11 @@ from typing import Any
 from mutator.config.settings import Config, OrderSpec
 from mutator.dataset import checksummed_json
 from mutator.dataset.commits import Arrived
+from mutator.errors import error
 from mutator.errors.display import seconds_text
+from mutator.errors.parts import setting
 from mutator.rules import file_names
+from mutator.rules.envelopes import BESIDE, KEYS
 from mutator.storage import Entry, entries_of, read_if_exists
 from mutator.workflow.directory.paths import Base
 
@@ -215,8 +218,15 @@ def _below(seconds: float) -> str:
 def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
     """Return the feed files that have arrived whole, and those that wait.
 
-    merged: files that versions have claimed, on a storage where files are not moved. clock: now, in seconds.
+    merged: files that versions have claimed, on a storage where files are not moved. clock: now, in seconds. Raises
+    ConfigError for files of keys that are to be read beside the others.
     """
+    ops = config.rows.ops
+    if ops.key_files == BESIDE:
+        what = (
+            "is 'beside', but a workflow may claim a feed file before its keys have arrived; have the keys delivered "
+        )
+        raise error("config", where=setting(KEYS), faults=f"{what}to a directory of their own, and name that")
     now = time.time() if clock is None else clock
     ages = _Ages(cache(lambda: sightings(base).ahead), now, config.workflow.claim_min_age)
     ready: dict[str, ReadyFile] = {}
@@ -226,6 +236,9 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
     for entries in (*(entries_of(directory.path) for directory in returned), here):
         directory = _Directory(entries, merged, config)
         for name, entry in directory.fresh.items():
+            if ops.has_key_files and file_names.is_key_file(name):
+                waiting.append((name, "is a file of keys or headers, and has no messages"))
+                continue
             if directory.is_companion(name):
                 if why := directory.why_alone(name):
                     waiting.append((name, why))
