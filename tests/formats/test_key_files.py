@@ -171,6 +171,21 @@ def test_files_of_keys_that_do_not_fit(tmp_path: Path, name: str, content: bytes
         work.run()
 
 
+def test_init_leaves_out_files_of_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two commands: the second one reads what the first one proposed."""
+    monkeypatch.chdir(tmp_path)
+    work = Work(tmp_path)
+    rows, keys = story(message)
+    work.put("feed/t+0+0000000000.json", lines(*rows))
+    work.put("feed/t+0+0000000000.keys.json", lines(*keys))
+    assert main(["init", "--feed", "feed"]) == 0
+    assert "1 file, JSON Lines" in capsys.readouterr().out
+    assert main(["run", "-D", "feed.keys=beside", "--output", "out", "-D", "max.delete.fraction=1"]) == 0
+    assert mutator.Dataset(tmp_path / "out").to_arrow().num_rows == MANY // 2
+
+
 @pytest.mark.rest
 def test_on_spark(sc: Any, tmp_path: Path) -> None:
     work, found = Work(tmp_path), []

@@ -29,7 +29,7 @@ from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.facts import plain_text
-from mutator.rules.file_names import is_data_file
+from mutator.rules.file_names import is_data_file, is_key_file
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_paths import directory_above
 from mutator.rules.typed_values import column_order_type
@@ -170,7 +170,7 @@ def _several(head: Head) -> bool:
 
 def _feed_entries(paths: Sequence[str]) -> tuple[str | None, Mapping[str, Entry]]:
     """Return the suffix of control files, if there are any, and the feed files."""
-    entries, _ = feed_entries(paths, None)
+    entries = _without_key_files(feed_entries(paths, None)[0])
     names = {entry.path for entry in entries.values()}
     suffixes = Counter(
         path.removeprefix(other) for path in names for other in _stems(path) if other in names and path != other
@@ -179,6 +179,13 @@ def _feed_entries(paths: Sequence[str]) -> tuple[str | None, Mapping[str, Entry]
         if 2 * count == len(names):
             return suffix, set_apart(suffix, paths, entries)
     return None, entries
+
+
+def _without_key_files(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return files without those that have the keys or headers of messages in others."""
+    stems = {stem for path, entry in entries.items() if not is_key_file(entry.name) for stem in _stems(path)}
+    twins = {path for path, entry in entries.items() if is_key_file(entry.name) and not stems.isdisjoint(_stems(path))}
+    return {path: entry for path, entry in entries.items() if path not in twins}
 
 
 def _stems(path: str) -> Iterator[str]:
