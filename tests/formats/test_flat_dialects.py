@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -307,3 +308,23 @@ def test_settings_of_another_dialect(tmp_path: Path) -> None:
     work = work_of(tmp_path, CASES[2])
     with pytest.raises(ConfigError, match=r"feed\.table: 't' needs feed\.dialect=debezium-json or"):
         work.run({"feed.table": "t"})
+
+
+def test_the_key_that_open_mirroring_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    case = next(one for one in CASES if one.dialect == "open-mirroring")
+    work = work_of(tmp_path, case)
+    # Each field is unique in these rows, so facts would not choose both
+    rows = [{"id": number, "n": str(number), "__rowMarker__": 0} for number in range(20)]
+    put(work, f"feed/{case.name.format(1)}", rows, "parquet")
+    stated = work.put("feed/_metadata.json", b'\xef\xbb\xbf{"keyColumns": ["id", "n"], "fileFormat": "parquet"}')
+    main(["init", "--feed", "feed", "-D", "feed.dialect=open-mirroring", "-o", "-"])
+    assert tomllib.loads(capsys.readouterr().out)["key"] == ["id", "n"]
+
+    wrong = "'keyColumns' of _metadata.json says that id, n is the ID of the rows, and key is id: if the rows have that one, set key"
+    assert any(wrong in one for one in work.run().warnings)
+    for content in (b'{"keyColumns": ["id"]}', b"{", b"[]", b'{"keyColumns": 5}'):
+        stated.write_bytes(content)
+        assert not [one for one in work.run().warnings if "_metadata.json" in one]

@@ -1,6 +1,7 @@
 """All checks of plausible mistakes, in the order in which one mistake may look like another."""
 
 from mutator.config import Config
+from mutator.plan.inspect.stated_keys import warnings_on_keys
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters
 from mutator.plan.mistakes.header_rows import check_header_rows
@@ -29,6 +30,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_feed_directories(config.rows, survey)
     return (
         *dialect_warnings(config.rows, config.output, survey),
+        *warnings_on_keys(config.rows, survey.feed),
         *role_warnings(config.rows.ops, survey),
         *order_warnings(config.rows.order, survey, samples),
         *id_warnings(config.rows.key, survey, samples),
