@@ -323,7 +323,8 @@ def test_the_key_that_open_mirroring_states(
     main(["init", "--feed", "feed", "-D", "feed.dialect=open-mirroring", "-o", "-"])
     assert tomllib.loads(capsys.readouterr().out)["key"] == ["id", "n"]
 
-    wrong = "'keyColumns' of _metadata.json says that id, n is the ID of the rows, and key is id: if the rows have that one, set key"
+    wrong = "'keyColumns' of _metadata.json says that id, n is the ID of the rows, and key is id: if the rows have "
+    wrong += "that one, set key"
     assert any(wrong in one for one in work.run().warnings)
     for content in (b'{"keyColumns": ["id"]}', b"{", b"[]", b'{"keyColumns": 5}'):
         stated.write_bytes(content)
