@@ -29,7 +29,7 @@ from mutator.rules.byte_columns import PAD, ByteColumn, Ints
 
 _MOST_DIGITS = 38  # of a decimal
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
-_CHUNK = 2 << 20  # bytes of a batch
+_CHUNK = 4 << 20  # bytes of a batch
 _QUOTE, _N, _L, _OPEN, _CLOSE, _LIST = b'"nl{}['
 _ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 or newer: jq -c '.[]')"
 _TOO_DEEP = "is nested too deep"

@@ -13,7 +13,6 @@ base64, are nowhere in the file. These are read only if the user has said it (``
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
@@ -228,7 +227,7 @@ def each(read: Callable[[bytes], bytes], data_type: Any, column: Any) -> tuple[A
 
 
 def _bytes(text: bytes) -> bytes:
-    return base64.b64decode(text, validate=True)
+    return binascii.a2b_base64(text, strict_mode=True)
 
 
 def _decoded(read: Callable[[bytes], bytes], text: bytes) -> bytes:
