@@ -11,6 +11,7 @@ from typing import Any
 from mutator.config import field_parsers, parsers
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.encodings import parse_encoding
+from mutator.rules.epochs import parse_epochs
 from mutator.rules.file_sequences import parse_pattern
 from mutator.rules.order_types import TYPES, parse_types
 from mutator.rules.shown_fields import parse_shown
@@ -89,5 +90,6 @@ ORDER_TYPES = Form(
     parse_types,
 )
 AS_OF = Form(field_parsers.as_of, _TEXT, takes_names=True)
+EPOCHS = replace(_list_of(parse_epochs), schema={"anyOf": [WHOLE.schema, *_TEXTS["anyOf"]]})
 CONDITIONS = Form(field_parsers.conditions, _TEXT, takes_names=True)
 PARTITION_FIELDS = Form(field_parsers.partition_fields, _TEXTS, field_parsers.listed_partition_fields, takes_names=True)

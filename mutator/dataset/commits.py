@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.rules.absences import Absence, Part
+from mutator.rules.epochs import EPOCHS
 
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
@@ -172,7 +173,7 @@ class Commit:
     @property
     def has_newest_members(self) -> bool:
         """Whether it has members that only the newest format version has."""
-        return self.floor is not None or bool(self.parts)
+        return self.floor is not None or bool(self.parts) or EPOCHS in (self.spec or ())
 
     @property
     def snapshots(self) -> tuple[Part, ...]:

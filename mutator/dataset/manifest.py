@@ -14,10 +14,11 @@ from mutator.dataset.gc_pause import paused
 from mutator.dataset.state import FeedSettings, KnownFeed, State
 from mutator.errors import MutatorError, error
 from mutator.rules.absences import parts_of
+from mutator.rules.epochs import EPOCHS
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
-# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification; 8: "floor", "parts". Of 6, 7
-# and 8, the lowest is written that has the members of the dataset.
+# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification; 8: "floor", "parts",
+# "epochs" in the specification. Of 6, 7 and 8, the lowest is written that has the members of the dataset.
 FORMAT_VERSION = 8
 _OLDEST = 6
 DIRECTORY = "_mutator"
@@ -55,7 +56,7 @@ def dump(state: State) -> bytes:
 
 def _version_of(state: State) -> int:
     """Return the format version of a manifest."""
-    if state.commit.has_newest_members:
+    if state.commit.has_newest_members or EPOCHS in state.spec:
         return 8
     return 7 if any("in path" in form for form in (state.spec, *state.spec.get("earlier", ()))) else _OLDEST
 

@@ -266,6 +266,11 @@ RUNS: dict[int, dict[str, str]] = {
             "set {master.adopt=true} to start anew from its rows, which forgets tombstones: late rows of deleted "
             "records come back"
         ),
+        "epoch.new": (
+            "{path}: has rows of source {source}, and others are of {others}: the positions of a server are its own, "
+            "so these rows may be older than they look, or newer. If the new one has begun after the others, run again "
+            "with {-D order.epoch={later}}; if it goes on with their positions, with {-D order.epoch={same}}"
+        ),
         "partition.tombstones": (
             "{path}: the master has tombstones of records without a partition, which {key.scope=partition} cannot use; "
             "set {key.scope=table}, or set {master.adopt=true} to start anew from its rows, which forgets tombstones"

@@ -23,7 +23,7 @@ _FILES_OF_DELETES = ("deleted.record.file.prefix", "deleted.record.file.pattern"
 _OF_ONE_RUN = frozenset(
     (
         *("write.operation", _SYNC, "sync.scope", "snapshot.as.of", "allow.older.snapshot", "order.max", "order.check"),
-        *("header.check", "feed.other.tables"),
+        *("order.epoch", "header.check", "feed.other.tables"),
         *("removed.fields", "op.code.in.master", _FORMAT, "master.format"),
         *("output.format", "output.codec", "output.schema", "tombstone.retention"),
         *("partitioned.by", "key.scope", "partition.columns"),  # each run reads them in the manifest

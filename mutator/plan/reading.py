@@ -15,9 +15,9 @@ from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input, Split
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Ints, concatenated
 from mutator.rules.order_columns import SEQUENCES, encoded_lowest, kept_orders
-from mutator.rules.order_tuples import position, with_positions
+from mutator.rules.order_tuples import epoch_prefix, position, with_positions
 from mutator.rules.order_types import has_position, type_of_fields
 from mutator.rules.order_values import NO_SEQUENCE
 
@@ -106,23 +106,25 @@ class Reading:
         """Return the order values of rows of the feed. inputs, offsets: of the rows. rows: of the block; None: all."""
         if self.by_file_name:
             return pa.array(self.sequences[inputs])
-        if not has_position(self.rows.order_type):
-            return block.orders(rows)
-        fields = pa.array([b""] * len(inputs), pa.large_binary())
-        if type_of_fields(self.rows.order_type):
-            fields = block.orders(rows)
-        return with_positions(fields, self.sequences[inputs], offsets)
+        has_fields, prefix = type_of_fields(self.rows.order_type), epoch_prefix(self.rows.epoch)
+        found = block.orders(rows) if has_fields else pa.array([b""] * len(inputs), pa.large_binary())
+        if has_position(self.rows.order_type):
+            found = with_positions(found, self.sequences[inputs], offsets)
+        return concatenated(prefix, found) if prefix else found
 
     def order_of(self, order: Any, sequence: int, offset: int) -> Any:
         """Return the order value of a row of the feed. order: that of its fields."""
         if self.by_file_name:
             return sequence
-        return (order or b"") + position(sequence, offset) if has_position(self.rows.order_type) else order
+        if has_position(self.rows.order_type):
+            order = (order or b"") + position(sequence, offset)
+        return epoch_prefix(self.rows.epoch) + order if self.rows.epoch else order
 
     def order_of_truncate(self, order: Any, sequence: int) -> Any:
         """Return the order value of a truncate: that of its fields, or of the beginning of its file."""
-        has_fields = not self.by_file_name and type_of_fields(self.rows.order_type)
-        return order if has_fields else self.order_of(order, sequence, 0)
+        if not self.by_file_name and type_of_fields(self.rows.order_type):
+            return epoch_prefix(self.rows.epoch) + order if self.rows.epoch else order
+        return self.order_of(order, sequence, 0)
 
     def orders_in(self, sides: Any) -> Any:
         """Return the order values that are kept beside some rows, a pa.Array. sides: of the rows."""

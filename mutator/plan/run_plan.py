@@ -33,6 +33,7 @@ from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.partitioning import fields_move
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.run_epochs import check_epochs, epoch_warnings, recorded_epochs
 from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
@@ -41,7 +42,7 @@ from mutator.rules.absences import absences_of
 from mutator.rules.byte_columns import Flags
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
-from mutator.rules.order_tuples import bytes_of
+from mutator.rules.order_tuples import bytes_of, shown_order
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.register import Register
 
@@ -212,13 +213,15 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     """
     known, asked = survey.state, survey.asked(config.rows)
     effort, wording, say = config.effort, config.wording, config.wording.audience
-    mistakes = check_inputs(replace(config, rows=asked), survey)
+    mistakes = list(check_inputs(replace(config, rows=asked), survey))
     _check_feed(asked, config.operation, config.limits, survey)
     rows = row_plan(asked, config.output, survey)
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
-    at = as_of(asked.ops, rows.order_type, next((one.sequence for one in survey.feed), None))
+    check_epochs(asked.order, rows, survey)
+    mistakes += epoch_warnings(asked.order, rows)
+    at = as_of(asked.ops, rows.order_type, next((one.sequence for one in survey.feed), None), rows.epoch)
     register = register_of(config, rows, full=config.operation.full and at is None)
     floor = order_value(rows.order_type, known.commit.floor) if known is not None else None
     strategy = choose(config.operation, effort, survey, rows, engine, register)
@@ -233,13 +236,14 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
     notes = [*_notes(asked.ops, config.operation, survey), *_scope_notes(rows)]
     if rows.orders_beside:
-        notes.append(f"order values are kept beside the rows, {bytes_of(rows.order_type)} each, before compression")
-    most = highest_order(asked.order, rows.order_type)
+        room = bytes_of(rows.order_type, rows.epoch)
+        notes.append(f"order values are kept beside the rows, {room} each, before compression")
+    most = highest_order(asked.order, rows.order_type, rows.epoch)
     if at is not None and most is not None and at > most:
         why = f"it is above {setting(f'order.max={order_text(rows.order_type, most)}')}"
         raise error("snapshot.as.of", value=order_text(rows.order_type, at), why=why)
     if at is not None:
-        notes.append(f"the snapshot is as of {order_text(rows.order_type, at)}")
+        notes.append(f"the snapshot is as of {shown_order(rows.order_type, at)}")
     plan = Plan(
         run=run,
         now=now,
@@ -278,7 +282,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         audience=say,
         master=_with_forms(survey, rows),
         shown=shown_values(asked, wording, rows),
-        feed_settings=feed_settings(config.given),
+        feed_settings=feed_settings({**config.given, **recorded_epochs(rows.spec, asked.order)}),
         checks=due_files(known, effort.verify_fraction) if known is not None else frozenset(),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)

@@ -34,6 +34,7 @@ import numpy as np
 
 from mutator.errors.parts import setting
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.epochs import NO_EPOCHS, Epochs
 from mutator.rules.op_codes import is_truncate, presence
 
 # In the metadata of a pa.Schema to read text with: rows of all widths are read. The value is the name of another field
@@ -165,6 +166,8 @@ class Envelope(ABC):
     unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
     about: str | None = None  # what the records of a file are of, such as a table; all files of a feed must share it
+    sources: tuple[str, ...] = ()  # that the first rows of a file name, as ``epochs`` does
+    epochs: Epochs = NO_EPOCHS  # of the sources that rows name
 
     @property
     def fields(self) -> tuple[Any, ...]:
@@ -180,6 +183,11 @@ class Envelope(ABC):
     def order(self) -> tuple[tuple[str, str], ...]:
         """The fields of ``beside`` that order mutations, each with its type, where no setting names others."""
         return ()
+
+    @property
+    def epoch(self) -> str | None:
+        """The field of ``beside`` whose value is the epoch of the source that a row names; None without one."""
+        return None
 
     @property
     def typed(self) -> Collection[str]:

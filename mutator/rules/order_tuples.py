@@ -9,6 +9,10 @@ An encoded value is the codes of its parts, one after the other:
     string           4, and its bytes, with 0, 255 for each 0, and 0, 1
     position         5, and two numbers as those of a long: the sequence of a file, and the byte offset of a row
 
+An epoch after the first one comes before the parts:
+
+    epoch            32, and 8 bytes as those of a long
+
 16 is added to the first byte of a part in descending order, and its other bytes are complemented; so NULL is the
 lowest value in both directions. The codes name the types, so a value can be read without its order type.
 
@@ -29,11 +33,12 @@ import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints, binary, concatenated, exchanged, offsets_of, packed
 from mutator.rules.order_columns import to_column, to_value
-from mutator.rules.order_types import Part, parts_of
-from mutator.rules.order_values import format_order, is_tuple, order_text
+from mutator.rules.order_types import Part, parts_of, single_type
+from mutator.rules.order_values import format_order, is_tuple, order_parser, order_text
 
 _TYPES = (None, "long", "decimal", "timestamp", "string", "position")  # by the code of a part
 _DESCENDING = 16
+_EPOCH = 32  # above the codes of all parts, so that values without an epoch are of an earlier one
 _LONG = 9  # bytes of a long and its code
 _COMPLEMENT = bytes(range(255, -1, -1))
 _END, _END_OF_TEXT, _ESCAPE = b"\x00", b"\x00\x01", b"\x00\xff"
@@ -80,6 +85,24 @@ def position(sequence: int, offset: int) -> bytes:
     return bytes([_TYPES.index("position")]) + b"".join(numbers)
 
 
+def epoch_prefix(epoch: int) -> bytes:
+    """Return the bytes before the parts of the values of an epoch.
+
+    >>> (epoch_prefix(0), epoch_prefix(1) + encode("long asc", [1]) > encode("long asc", [2]))
+    (b'', True)
+    """
+    return bytes([_EPOCH]) + (epoch + (1 << 63)).to_bytes(8, "big") if epoch else b""
+
+
+def epoch_of(encoded: bytes) -> int:
+    """Return the epoch of an encoded tuple.
+
+    >>> epoch_of(epoch_prefix(3) + b"\\x00"), epoch_of(b"\\x00")
+    (3, 0)
+    """
+    return int.from_bytes(encoded[1:9], "big") - (1 << 63) if encoded[:1] == bytes([_EPOCH]) else 0
+
+
 def encode(order_type: str, values: Sequence[Any]) -> bytes:
     """Return a tuple, encoded. values: of the parts, as ``order_values`` has them; None is NULL."""
     columns = [
@@ -92,10 +115,25 @@ def encode(order_type: str, values: Sequence[Any]) -> bytes:
     return found
 
 
+def read_order(order_type: str, text: str, epoch: int = 0) -> Any:
+    """Read an order value of one part in ascending order, as users write it. Raises ValueError.
+
+    epoch: of the value.
+
+    >>> read_order("long", "7"), read_order("long asc", "7") == encode("long asc", [7])
+    (7, True)
+    """
+    own_type = single_type(order_type)
+    if own_type is None:
+        raise ValueError(f"cannot be compared with order values of type {order_type}")
+    found = order_parser(own_type)(text.encode("utf-8", "surrogateescape"))
+    return epoch_prefix(epoch) + encode(order_type, [found]) if is_tuple(order_type) else found
+
+
 def decode(encoded: bytes) -> list[Any]:
     """Return the values of the parts of an encoded tuple, as ``order_values`` has them; None is NULL."""
     found: list[Any] = []
-    at = 0
+    at = len(epoch_prefix(epoch_of(encoded)))
     while at < len(encoded):
         code, descending = encoded[at] & ~_DESCENDING, bool(encoded[at] & _DESCENDING)
         body, at, data_type = encoded[at + 1 :], at + 1, _TYPES[code]
@@ -120,12 +158,13 @@ def decode(encoded: bytes) -> list[Any]:
 
 
 def shown(encoded: bytes) -> str:
-    """Write an encoded tuple for people, as a JSON array.
+    """Write an encoded tuple for people: as a JSON array, after the epoch if there were several.
 
-    >>> shown(b""), shown(encode("timestamp, decimal", [None, Decimal("1.5")]))
-    ('[]', '[null, 1.5]')
+    >>> shown(b""), shown(epoch_prefix(2) + encode("timestamp, decimal", [None, Decimal("1.5")]))
+    ('[]', 'epoch 2 [null, 1.5]')
     """
-    return f"[{', '.join(map(_text, decode(encoded)))}]"
+    epoch = epoch_of(encoded)
+    return f"{f'epoch {epoch} ' if epoch else ''}[{', '.join(map(_text, decode(encoded)))}]"
 
 
 def shown_order(order_type: str, value: Any) -> str | None:
@@ -137,8 +176,8 @@ def shown_order(order_type: str, value: Any) -> str | None:
     return shown(value) if value is not None and is_tuple(order_type) else order_text(order_type, value)
 
 
-def bytes_of(order_type: str) -> str:
-    """Return how many bytes a value has, for people.
+def bytes_of(order_type: str, epoch: int = 0) -> str:
+    """Return how many bytes a value of an epoch has, for people.
 
     >>> bytes_of("long, position"), bytes_of("long"), bytes_of("string, long desc")
     ('26 bytes', '8 bytes', '9 bytes and a text')
@@ -147,6 +186,7 @@ def bytes_of(order_type: str) -> str:
         return {"long": "8 bytes", "timestamp": "12 bytes"}.get(order_type, "a text")
     parts = parts_of(order_type)
     fixed = sum({"long": _LONG, "timestamp": 14, "position": 17}.get(part.type, 0) for part in parts)
+    fixed += len(epoch_prefix(epoch))
     texts = sum(part.type in ("string", "decimal") for part in parts)
     words = [f"{fixed} bytes"] * bool(fixed) + ([] if not texts else ["a text"] if texts == 1 else [f"{texts} texts"])
     return " and ".join(words)

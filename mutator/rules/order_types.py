@@ -43,6 +43,25 @@ def parts_of(order_type: str) -> tuple[Part, ...]:
     return tuple(Part(name, direction == ["desc"]) for name, *direction in words)
 
 
+def as_tuple(order_type: str) -> str:
+    """Return an order type whose values are encoded as tuples are, so that they can have an epoch.
+
+    >>> as_tuple("long"), as_tuple("long desc"), as_tuple("long, string")
+    ('long asc', 'long desc', 'long, string')
+    """
+    return order_type if " " in order_type or order_type in ("", _PLACE) else f"{order_type} asc"
+
+
+def single_type(order_type: str) -> str | None:
+    """Return the type of the one part in ascending order that values have, and None for others.
+
+    >>> single_type("long"), single_type("long asc"), single_type("long desc"), single_type("position")
+    ('long', 'long', None, None)
+    """
+    found = order_type.removesuffix(" asc")
+    return None if " " in found or found == _PLACE else found
+
+
 def has_position(order_type: str) -> bool:
     """Return whether the last part of an order type is the position in the feed.
 
@@ -69,8 +88,7 @@ def type_of_fields(order_type: str) -> str:
     """
     if not has_position(order_type):
         return order_type
-    found = order_type.removesuffix(_PLACE).removesuffix(", ")
-    return found if " " in found or not found else f"{found} asc"  # so that its values are encoded as tuples are
+    return as_tuple(order_type.removesuffix(_PLACE).removesuffix(", "))
 
 
 def parse_types(parts: Sequence[Any]) -> tuple[tuple[str | None, bool], ...]:
@@ -108,7 +126,7 @@ def in_words(order: Mapping[str, Any]) -> str:
     null = f", NULL {order['null']}" if "null" in order else ""
     null += ", beside the rows" if order.get("beside") else ""
     names = (*recorded_fields(order), *((POSITION,) if has_position(order["type"]) else ()))
-    return f"{', '.join(map(str, names))} ({order['type']}{null})"
+    return f"{', '.join(map(str, names))} ({single_type(order['type']) or order['type']}{null})"
 
 
 def record_fields(kind: str, fields: Sequence[Any]) -> dict[str, Any]:

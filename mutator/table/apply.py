@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
-from mutator.config.feed_settings import feed_settings
 from mutator.config.settings import Config, OperationSpec
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
 from mutator.dataset.versions.log import TableLog
@@ -145,7 +144,7 @@ def _applied(
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
         version = placed(snapshot.table, version, INLINE, new)
-        version = replace(version, transaction=transaction, settings=feed_settings(config.given))
+        version = replace(version, transaction=transaction, settings=plan.feed_settings)
         read = snapshot, config, feed, tables, run
         merge = _Merge(*read, receipts, written, new, seconds, plan, survey, result, version, replaced)
         merge.decide_with(SecondDecisions(plan.truncated(receipts.floor), snapshot, target, written, version))

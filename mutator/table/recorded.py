@@ -63,6 +63,8 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
         given.update(OF_DELETES)
     if OP in given or not _reads_as_before(snapshot, settings):
         given.update(OF_MESSAGES)
+    if snapshot.state.spec:
+        given.add("order.epoch")  # that of the first apply
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}
     given.update(map(published, own))

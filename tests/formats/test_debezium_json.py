@@ -539,7 +539,7 @@ def test_a_feed_without_the_order_of_the_place(tmp_path: Path) -> None:
     work.put("mysql/f_2.json", lines({**message("c", ROW), "source": {"connector": "mysql", "file": "b", "pos": 1}}))
     work.put("plain/f_3.json", lines(ROW))
     work.run(DEBEZIUM)
-    other = rf"f_2\.json: has messages in the order of source\.file, .*, and the master has .*{re.escape(order)}"
+    other = rf"f_2\.json: has messages in the order of source\.server_id, .*, and the master has .*{re.escape(order)}"
     with pytest.raises(DataError, match=other):
         work.run(master="out1", feed="mysql")
     wrong = rf"f_3\.json: does not have the fields .*{re.escape(order)}.*set feed\.dialect"
@@ -567,8 +567,8 @@ def test_the_first_run_of_a_base_is_explained(tmp_path: Path, capsys: pytest.Cap
     [
         ("postgresql", {"sequence": '["12","13"]', "lsn": 13}, [12, 13, 4]),
         ("postgresql", {"sequence": '[null,"13"]', "lsn": None}, [None, None, 4]),
-        ("mysql", {"file": "mysql-bin.000012", "pos": 154, "row": 1}, [12, 154, 1]),
-        ("mariadb", {"file": "b.2", "pos": 1, "row": 0}, [2, 1, 0]),
+        ("mysql", {"file": "mysql-bin.000012", "pos": 154, "row": 1}, [0, 12, 154, 1]),
+        ("mariadb", {"file": "b.2", "pos": 1, "row": 0}, [0, 2, 1, 0]),
         ("sqlserver", {"commit_lsn": "00:0a", "change_lsn": "00:0b", "event_serial_no": 2}, ["00:0a", "00:0b", 2]),
         ("oracle", {"commit_scn": "98", "scn": "97", "ssn": 1}, [98, 97, 1]),
     ],

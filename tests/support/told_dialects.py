@@ -180,11 +180,11 @@ class Told(NamedTuple):
 
 LONGS = ("long", "long", "long")
 _IN_LOG = ("message.stream-position", "message.transaction-record-id")
-_OF_MYSQL = ("source.file", "source.pos", "source.row")
+_OF_MYSQL = ("source.server_id", "source.file", "source.pos", "source.row")
 DIALECTS = {
-    "debezium": Told("debezium-json", debezium, _OF_MYSQL, LONGS),
-    "debezium-avro": Told("debezium-avro", debezium, _OF_MYSQL, LONGS, avro_messages, "avro"),
-    "debezium-parquet": Told("debezium-parquet", debezium, _OF_MYSQL, LONGS, parquet_messages, "parquet"),
+    "debezium": Told("debezium-json", debezium, _OF_MYSQL, ("long",) * 4),
+    "debezium-avro": Told("debezium-avro", debezium, _OF_MYSQL, ("long",) * 4, avro_messages, "avro"),
+    "debezium-parquet": Told("debezium-parquet", debezium, _OF_MYSQL, ("long",) * 4, parquet_messages, "parquet"),
     "maxwell": Told(
         "maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset"), LONGS
     ),

@@ -3,7 +3,7 @@
 A field is an ordinal, which counts from 0 in the feed's layout, or a name where files have names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from mutator.config.definitions.setting import FIELDS, FORMATS, PARTITIONS, RECO
 from mutator.config.forms import one_of
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.epochs import NO_EPOCHS, Epochs
 from mutator.rules.file_sequences import SequencePattern
 from mutator.rules.partition_fields import PartitionField
 
@@ -109,6 +110,17 @@ class OrderSpec:
         "[kept beside them](formats.md#order-values-beside-the-rows)",
         unset="`true`; `false` for fields of [messages](dialects.md) that are not columns of the table",
     )
+    epoch: Mapping[str, int] | None = defined(
+        RECORDS,
+        "order.epoch",
+        forms.EPOCHS,
+        None,
+        "after a source began again, such as a restored database: a number that is decisive in the [order of this "
+        "run's rows](formats.md#epochs), higher than before; or `SOURCE:NUMBER` for a source that has a name in its "
+        "rows, such as the ID of a server",
+        unset="the newest of the master",
+    )
+    epochs: Epochs = NO_EPOCHS  # of a run: the configured ones, with those of the master
     position: bool = False  # the position in the feed decides where the fields are equal
     of_feed: bool = False  # the messages of the feed say which fields have the order value
     null: str = defined(

@@ -26,6 +26,7 @@ from mutator.dataset.gc_pause import paused
 from mutator.dataset.state import KnownFeed, State
 from mutator.dataset.versions.table_codec import cleaning_members, cleaning_of, members_of, version_of
 from mutator.rules.byte_columns import Ints
+from mutator.rules.epochs import EPOCHS
 
 BASE = ".base"  # in the names of bases: a writer that knows nothing of the cleaning does not remove them
 CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.files")
@@ -197,7 +198,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "absences": state.absences,
         "masks": masks,
     }
-    version = _FORMAT_VERSION if state.commit.has_newest_members else _OLDEST
+    version = _FORMAT_VERSION if state.commit.has_newest_members or EPOCHS in state.spec else _OLDEST
     sealed = checksummed_json.dump(_FORMAT, version, members)
     if columns.column("sides_path").null_count == columns.num_rows:
         columns = columns.drop_columns(list(_OF_SIDES))

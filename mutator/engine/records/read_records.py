@@ -72,7 +72,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
     rows = rejected = ignored = no_mutations = lines = truncates = halves = 0
     floor, before, at, newer = None, -1, plan.as_of, None
-    places_rows = by_file_name or has_position(plan.rows.order_type)
+    places_rows = by_file_name or has_position(plan.rows.order_type) or plan.rows.epoch
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1

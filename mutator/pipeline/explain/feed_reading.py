@@ -17,6 +17,7 @@ from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
+from mutator.rules.epochs import UNNAMED
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.partition_paths import values_above
 from mutator.storage import Entry, absolute
@@ -102,8 +103,11 @@ def _with_nulls(spec: dict[str, Any], known: State) -> dict[str, Any]:
 
 def _for_reading(config: Config) -> Config:
     """Return a configuration that reads files as a run does, and that no file stops."""
+    order = config.rows.order
+    epoch = {UNNAMED: 0} if order.epoch is None else order.epoch  # a run records the others
     return replace(
         config,
+        rows=replace(config.rows, order=replace(order, epoch=epoch)),
         inputs=replace(
             config.inputs,
             allow_empty_master=True,

@@ -26,7 +26,7 @@ from mutator.plan.inspect.source import Source
 from mutator.rules.dialects.flat_dialects import SEQUENCE
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES, of_first_load, recognized
-from mutator.rules.order_types import Part, recorded_fields, tuple_type
+from mutator.rules.order_types import Part, as_tuple, recorded_fields, tuple_type
 from mutator.rules.snapshot_times import OneTime, TimeField
 from mutator.rules.typed_values import canonical
 from mutator.storage import blocks, storage_for
@@ -232,8 +232,8 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
         names, types = zip(*found, strict=True)
         stated = tuple(range(len(names)))
-        order = replace(order, fields=names, type=tuple_type([*map(Part, types)]), stated=stated, null="lowest")
-        order = replace(order, of_feed=False)
+        own_type = as_tuple(tuple_type([*map(Part, types)]))  # its positions may begin again
+        order = replace(order, fields=names, type=own_type, stated=stated, null="lowest", of_feed=False)
     if order.keep is None and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
         order = replace(order, keep=False)
     return order

@@ -16,7 +16,9 @@ from mutator.config.settings import OpSpec, RowSpec
 from mutator.errors import error
 from mutator.plan.inspect.first_rows import first_batch, first_rows
 from mutator.plan.inspect.source import Source
-from mutator.rules.order_values import NO_SEQUENCE, is_tuple, order_parser
+from mutator.rules.order_tuples import read_order
+from mutator.rules.order_types import single_type
+from mutator.rules.order_values import NO_SEQUENCE
 from mutator.rules.snapshot_times import FirstTime, TimeField
 from mutator.rules.typed_values import canonical, column_order_type
 
@@ -47,28 +49,28 @@ def first_time(rows: RowSpec, feed: Sequence[Source]) -> FirstTime | None:
     return None
 
 
-def as_of(ops: OpSpec, order_type: str, sequence: int | None) -> Any:
+def as_of(ops: OpSpec, order_type: str, sequence: int | None, epoch: int = 0) -> Any:
     """Return the order value that a snapshot is as of; None if it is not as of one.
 
-    sequence: of the files of the snapshot. Raises ConfigError.
+    sequence: of the files of the snapshot. epoch: of its rows. Raises ConfigError.
 
     >>> [as_of(OpSpec(as_of=one), "long", 7) for one in ("12", "sequence", None)]
     [12, 7, None]
     """
     if ops.as_of is None:
         return None
-    wanted = str(ops.as_of)
-    if is_tuple(order_type):
+    wanted, own_type = str(ops.as_of), single_type(order_type)
+    if own_type is None:
         why = f"order values are of type {order_type}, and it needs one order field, in ascending order"
         raise error("snapshot.as.of", value=wanted, why=why)
     text, whose = wanted, ""
     if wanted == SEQUENCE:
         if sequence is None or sequence == NO_SEQUENCE:
             raise error("snapshot.as.of", value=wanted, why=f"no number is in the names of the feed files; {_CURE}")
-        if order_type not in ("long", "decimal", "sequence"):
-            raise error("snapshot.as.of", value=wanted, why=f"order values are of type {order_type}; {_CURE}")
+        if own_type not in ("long", "decimal", "sequence"):
+            raise error("snapshot.as.of", value=wanted, why=f"order values are of type {own_type}; {_CURE}")
         text = str(sequence)
-    elif order_type == "sequence":
+    elif own_type == "sequence":
         raise error("snapshot.as.of", value=wanted, why=f"order comes from file names; set it to {SEQUENCE}")
     elif isinstance(ops.as_of, TimeField):
         if ops.time is None:
@@ -77,7 +79,7 @@ def as_of(ops: OpSpec, order_type: str, sequence: int | None) -> Any:
         text = ops.time.text.decode("utf-8", "surrogateescape")
         whose = f"the first row has '{text}', and "
     try:
-        return order_parser(order_type)(text.encode("utf-8", "surrogateescape"))
+        return read_order(order_type, text, epoch)
     except ValueError as reason:
-        why = f"{whose}as an order value of type {order_type}, it {reason}"
+        why = f"{whose}as an order value of type {own_type}, it {reason}"
         raise error("snapshot.as.of", value=wanted, why=why) from None

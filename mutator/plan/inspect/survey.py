@@ -39,6 +39,7 @@ from mutator.plan.inspect.path_names import with_path_fields
 from mutator.plan.inspect.probe import format_of_name, probe_file
 from mutator.plan.inspect.snapshot_time import first_time
 from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.source_epochs import with_epochs
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.plan.inspect.wanted_schema import read_schema
 from mutator.rules import file_names
@@ -173,6 +174,8 @@ def survey_feed(
             of_master = _of_table(rows, master, tables)
             sources, _ = unmanaged_sources(of_master, own, storage_for(master), master, named=True)
             survey = replace(survey, master=sources)
+    order, found = with_epochs(rows.order, found, known)
+    rows = replace(rows, order=order)
     adopted_as = _adopted(storage_for(master), master) if inputs.master_adopt else None
     compared = None if dataset is None else dataset.state
     given = [one for one in (wanted and wanted[1], survey.dataset_schema) if one is not None]

@@ -19,7 +19,8 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts
 from mutator.rules.facts import Facts, has_time, has_zone
 from mutator.rules.file_sequences import contradiction
-from mutator.rules.order_values import order_parser
+from mutator.rules.order_tuples import read_order
+from mutator.rules.order_types import single_type
 
 _TYPED_FILES = 16  # of a side, whose first rows are read
 _MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
@@ -46,16 +47,22 @@ def order_warnings(order: OrderSpec, survey: Survey, samples: Sequence[Sample]) 
         yield from _other_form("unit", found)
 
 
-def highest_order(order: OrderSpec, order_type: str) -> Any:
-    """Return the value of ``order.max``, None without it. Raises ConfigError for one of another type."""
+def highest_order(order: OrderSpec, order_type: str, epoch: int) -> Any:
+    """Return the value of ``order.max``, None without it. Raises ConfigError for one of another type.
+
+    epoch: of the run.
+    """
     if order.maximum is None:
         return None
     try:
-        return order_parser(order_type)(order.maximum.encode("utf-8", "surrogateescape"))
+        return read_order(order_type, order.maximum, epoch)
     except ValueError as fault:
         what = f"'{order.maximum}' {fault}"
         raise error(
-            "width", where=setting("order.max"), what=what, cure=f"write it as the {order_type} that order values are"
+            "width",
+            where=setting("order.max"),
+            what=what,
+            cure=f"write it as the {single_type(order_type)} that order values are",
         ) from None
 
 

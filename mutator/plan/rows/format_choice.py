@@ -3,6 +3,8 @@
 The modules of rows with a schema load Avro and all file formats, so only runs that have such rows import them.
 """
 
+from dataclasses import replace
+
 from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -11,11 +13,23 @@ from mutator.plan.inspect.envelopes import unwraps
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import stored_text_row_plan, text_row_plan
+from mutator.rules.epochs import NO_EPOCHS, epochs_in
+from mutator.rules.order_values import is_tuple
 
 
 def row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     _check_files(rows, output, survey)
+    found = _row_plan(rows, output, survey)
+    if not (found.orders_beside and is_tuple(found.order_type)):  # values without room for an epoch
+        return found
+    before = NO_EPOCHS if survey.state is None else epochs_in(survey.state.spec)
+    has_part = any(one.wrapped is not None and one.wrapped.envelope.epoch in rows.order.fields for one in survey.feed)
+    epoch = 0 if has_part else rows.order.epochs.of_unnamed
+    return replace(found, epoch=epoch, spec={**found.spec, **before.after(rows.order.epochs).spec()})
+
+
+def _row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     is_text = survey.formats <= {"text"} and output.format in (None, "text") and not survey.had_schema
     if is_text and not unwraps(rows.ops):
         return text_row_plan(rows, output, survey)

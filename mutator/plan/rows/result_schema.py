@@ -32,7 +32,8 @@ from mutator.plan.rows.run_fields import (
 )
 from mutator.plan.rows.snapshot_scope import scope_of
 from mutator.rules import schema_evolution as schemas
-from mutator.rules.order_types import type_of_fields
+from mutator.rules.order_types import as_tuple, type_of_fields
+from mutator.rules.order_values import is_tuple
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
 Layout = TypeVar("Layout")
@@ -165,6 +166,9 @@ def _order_type(run: SchemaRun, schema: Any) -> str:
     order, fields = run.asked.order, run.fields
     if not fields.orders_beside:
         return order_type_of(order, schema, fields, run.base.path)
+    known = run.survey.state
+    recorded = order.type if known is None else known.spec["order"].get("type", order.type)
+    encoded = is_tuple(recorded) or (known is None and order.epoch is not None)
     feed = [version for version in run.versions if version.path in run.feed]
     found = {order_type_of(order, one.schema, fields, one.path): one.path for one in feed}
     if len(found) > 1:
@@ -172,9 +176,8 @@ def _order_type(run: SchemaRun, schema: Any) -> str:
         name, why = ", ".join(map(".".join, fields.orders)), f"set {setting('temporal.ordering.field.type')}"
         kinds = {"one": one, "path": path, "other_type": other, "other_path": other_path}
         raise error("schema.type", field=name, why=why, **kinds)
-    known = run.survey.state
-    recorded = order.type if known is None else known.spec["order"].get("type", order.type)
-    return next(iter(found), recorded)
+    own = next(iter(found), recorded)
+    return as_tuple(own) if encoded else own
 
 
 def name_layouts(

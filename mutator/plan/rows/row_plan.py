@@ -23,6 +23,7 @@ class RowPlan:
     order_type: str
     layout_of: Mapping[str, str] = field(default_factory=dict)  # path -> layout, if not its side's
     orders_beside: bool = False  # rows do not have their order values
+    epoch: int = 0  # of the feed's rows, unless the order fields have it
     carries: bool = True  # files of the master can stay: this run would write the same
     whole: bool = False  # a written file has one checksum, not one per split
     partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too

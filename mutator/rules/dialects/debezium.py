@@ -34,7 +34,9 @@ from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.dialects.debezium_messages import (
     ANY_OF,
+    NO_SERVER,
     SAY,
+    SERVER,
     TABLE_PATHS,
     column_types,
     objects_in,
@@ -43,6 +45,7 @@ from mutator.rules.dialects.debezium_messages import (
     prefix_of,
     row_schema,
     schema_of_messages,
+    servers_of,
 )
 from mutator.rules.dialects.messages import (
     FIELD,
@@ -57,11 +60,15 @@ from mutator.rules.dialects.messages import (
     with_values,
 )
 from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
+from mutator.rules.epochs import UNNAMED
 from mutator.rules.order_columns import flags
 
 _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
 CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
 CODES |= {b"m": b"message", b"M": b"message"}
+_ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
+_UNRANKED = "which is not one of those whose rows were merged, nor of those in the first rows of the file: set its "
+_UNRANKED += "epoch in order.epoch"
 _PLACEHOLDER = "__debezium_unavailable_value"
 _IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 _IN_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # in a list of UUIDs
@@ -179,6 +186,11 @@ class DebeziumMessages(DebeziumRows):
         parts = () if self.connector is None else order_parts(self.connector)
         return tuple((part.name, part.type) for part in parts)
 
+    @property
+    def epoch(self) -> str | None:
+        """The field with the epoch of the server, if its positions are its own."""
+        return SERVER.name if SERVER.name in self.beside else None
+
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
         payload = payload_of(schema, self.prefix)
@@ -212,11 +224,27 @@ class DebeziumMessages(DebeziumRows):
             if part.path in columns and part.name in records.names
         }
         codes = unsent(after, self._codes(columns))
+        if SERVER.name in orders:
+            codes, orders[SERVER.name] = self._with_epochs(codes, orders[SERVER.name])
         for name in set(self.of_any_table).difference(records.names):
             for row in np.flatnonzero(columns[f"after.{name}"].is_valid()).tolist():
                 if codes[row] in _UPSERTS:
                     codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
         return self.changes(codes, (before, after), orders, records)
+
+    def _with_epochs(self, codes: Sequence[bytes | None], servers: Any) -> tuple[list[bytes | None], Any]:
+        """Return op codes, and the epoch of each row; a row of a server without one is a reject."""
+        known, found, unnamed = self.epochs.named, [*codes], self.epochs.of_unnamed
+        told = servers.dictionary_encode()
+        names = [None if one in NO_SERVER else one.decode("utf-8", "replace") for one in told.dictionary.to_pylist()]
+        numbers = told.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        for number, name in enumerate(names):
+            if name is not None and name not in known:
+                for row in np.flatnonzero(numbers == number).tolist():
+                    if found[row] in _ACTS:
+                        found[row] = rejected(f"is of server {name[:SHOWN]}, {_UNRANKED}")
+        epochs = [b"%d" % known.get(name or UNNAMED, unnamed) for name in names]
+        return found, pa.array([*epochs, b"%d" % unnamed], pa.large_binary()).take(pa.array(numbers))
 
     def _with_keys(self, columns: Mapping[str, Any], keys: Keys | None) -> Mapping[str, Any]:
         """Return the members, with the keys of deletes that have none."""
@@ -295,9 +323,11 @@ class DebeziumJson(DebeziumMessages):
         """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
         own = replace(self, keys=named_keys(keys), prefix=prefix_of(schema))
         paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
-        batch = first.batch(schema_of_messages(own.prefix, schema, ()), [*paths, "schema"] if own.prefix else paths)
+        names = [*paths, own.prefix + SERVER.path, *(("schema",) if own.prefix else ())]
+        batch = first.batch(schema_of_messages(own.prefix, schema, ()), names)
         if batch is None:
             return replace(own, about=self.table)
+        own = replace(own, sources=servers_of(batch.column(own.prefix + SERVER.path).unique().to_pylist()))
         texts = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch)
         rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
         for op, connector, after, before, *names, text in rows:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mutator.rules.dialects.connect_avro import columns_of, record_in
 from mutator.rules.dialects.connect_types import ConnectType, as_it_is
 from mutator.rules.dialects.debezium import DebeziumMessages
-from mutator.rules.dialects.debezium_messages import SAY, TABLE_PATHS, objects_in, order_parts
+from mutator.rules.dialects.debezium_messages import SAY, SERVER, TABLE_PATHS, objects_in, order_parts, servers_of
 from mutator.rules.dialects.messages import FIELD, named_keys, table_name
 from mutator.rules.envelope import PHYSICAL, FirstOfFile
 
@@ -38,8 +38,9 @@ class DebeziumAvro(DebeziumMessages):
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumAvro:
         """Return the envelope of a file: with its columns and their types, its table, and its connector."""
         own = replace(self._of(schema), keys=named_keys(keys), types=_types_in(schema, first.avro), about=self.table)
-        is_own = self.table is None
-        for connector, name in own._said(schema, first):
+        is_own, said = self.table is None, [*own._said(schema, first)]
+        own = replace(own, sources=servers_of(server for _, _, server in said))
+        for connector, name, _ in said:
             own = replace(own, connector=connector)
             if self.table in (None, name):
                 own, is_own = replace(own, about=name), True
@@ -56,20 +57,21 @@ class DebeziumAvro(DebeziumMessages):
 
     def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
         """Return the tables in ``source``."""
-        return [name for _, name in self._of(schema)._said(schema, first) if name is not None]
+        return [name for _, name, _ in self._of(schema)._said(schema, first) if name is not None]
 
     def _of(self, schema: Any) -> DebeziumAvro:
         return replace(self, members=tuple(name for name in ("op", *SAY, *_AROUND, *_IMAGES) if name in schema.names))
 
-    def _said(self, schema: Any, first: FirstOfFile) -> Iterator[tuple[str, str | None]]:
-        """Yield the connector and the table of each of the first messages that has an ``op``."""
+    def _said(self, schema: Any, first: FirstOfFile) -> Iterator[tuple[str, str | None, bytes | None]]:
+        """Yield the connector, the table and the server of each of the first messages that has an ``op``."""
         names = [name for name in ("op", "source") if name in self.members]
         batch = first.batch(self.file_schema(schema, ()), names) if len(names) == 2 else None
         columns = {} if batch is None else self.columns_of(batch, pa.schema([]))
-        texts = [columns[name].to_pylist() for name in ("op", "source.connector", *TABLE_PATHS) if columns]
-        for op, connector, *of_table in zip(*texts, strict=True):
+        paths = ("op", "source.connector", SERVER.path, *TABLE_PATHS)
+        texts = [columns[name].to_pylist() for name in paths if columns]
+        for op, connector, server, *of_table in zip(*texts, strict=True):
             if op is not None and connector is not None:
-                yield connector.decode(), table_name(*of_table)
+                yield connector.decode(), table_name(*of_table), server
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""
@@ -93,7 +95,14 @@ class DebeziumAvro(DebeziumMessages):
             elif pa.types.is_struct(column.type):
                 inner = [_text(one) for one in column.flatten()] if name in _AROUND else column.flatten()
                 found |= {f"{name}.{one.name}": values for one, values in zip(column.type, inner, strict=True)}
-        texts = ("op", *SAY, *TABLE_PATHS, "source.connector", *(part.path for part in order_parts(self.connector)))
+        texts = (
+            "op",
+            *SAY,
+            *TABLE_PATHS,
+            "source.connector",
+            SERVER.path,
+            *(part.path for part in order_parts(self.connector)),
+        )
         found |= {name: pa.nulls(count, _TEXT) for name in texts if name not in found}
         missing = (f"{image}.{name}" for image in _IMAGES for name in (*self.keys, *self.of_any_table, *records.names))
         found |= {name: pa.nulls(count, _TEXT) for name in missing if name not in found}

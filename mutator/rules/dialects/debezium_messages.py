@@ -14,7 +14,11 @@ from mutator.rules.dialects.messages import OrderPart
 from mutator.rules.json_paths import NULLS, OTHERS, read_as
 
 _TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
+# Its value is the epoch of the server, whose binary log has numbers of its own.
+SERVER = OrderPart("source.server_id", "long", "source.server_id")
+NO_SERVER = (b"0", b"", None)  # the IDs in rows of snapshots
 _MYSQL = (
+    SERVER,
     OrderPart("source.file", "long", "source.file", r"(?P<part>[0-9]+)$"),
     OrderPart("source.pos", "long", "source.pos"),
     OrderPart("source.row", "long", "source.row"),
@@ -58,6 +62,15 @@ def order_parts(connector: str | None) -> tuple[OrderPart, ...]:
     ['source.file', 'source.pos', 'source.row']
     """
     return _ANY_PART if connector is None else ORDERS.get(connector, ())
+
+
+def servers_of(ids: Iterable[bytes | None]) -> tuple[str, ...]:
+    """Return the servers that messages name.
+
+    >>> servers_of([b"7", b"0", None, b"11", b"7"])
+    ('11', '7')
+    """
+    return tuple(sorted(one.decode("utf-8", "replace") for one in {*ids} if one not in NO_SERVER and one is not None))
 
 
 def prefix_of(schema: Any) -> str:

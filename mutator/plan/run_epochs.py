@@ -1,0 +1,44 @@
+"""Whether the order values of a run have room for epochs, a warning of an earlier epoch, and the epochs to record."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mutator.config.settings import OrderSpec
+from mutator.errors import error
+from mutator.errors.parts import MASTER, place, setting
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.rules.epochs import EPOCHS, UNNAMED, epochs_in, text_of
+from mutator.rules.order_types import POSITION
+from mutator.rules.order_values import is_tuple
+
+_ORDER = "temporal.ordering.field.ordinal"
+
+
+def check_epochs(order: OrderSpec, rows: RowPlan, survey: Survey) -> None:
+    """Raise ConfigError for an epoch of order values that have no room for one."""
+    if order.epoch is None or (rows.orders_beside and is_tuple(rows.order_type)):
+        return
+    what = "order comes from file names"
+    cure = f"have the files delivered with higher numbers, or put {POSITION} into {setting(_ORDER)} of a new master"
+    if rows.orders_beside:
+        what = f"{place(survey.master_path)} was begun without epochs, so its order values have no room for one"
+        cure = f"begin a new master with {setting('order.epoch=0')}"
+    elif not order.by_file_name:
+        what, cure = "the order value is a part of the rows", f"put a field with the epoch first in {setting(_ORDER)}"
+    raise error("config", where=setting("order.epoch"), faults=f"{what}; {cure}")
+
+
+def epoch_warnings(order: OrderSpec, rows: RowPlan) -> Iterator[str]:
+    """Yield a warning if an epoch in the settings is not the newest one, as it may be left from an earlier time."""
+    newest, asked = epochs_in(rows.spec).newest, (order.epoch or {}).get(UNNAMED, None)
+    if asked is not None and asked < newest:
+        yield (
+            f"{setting(f'order.epoch={asked}')}: the newest epoch of {MASTER} is {newest}, so the rows of this run are "
+            "older than all rows of that one; leave the setting out if they are not"
+        )
+
+
+def recorded_epochs(spec: Mapping[str, Any], order: OrderSpec) -> dict[str, str]:
+    """Return the setting of the epochs of a run, which explains its rows once others are the newest ones."""
+    return {"order.epoch": text_of(order.epochs.of)} if EPOCHS in spec else {}
