@@ -17,9 +17,11 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
+from mutator.rules.epochs import epochs_in
 from mutator.rules.file_names import first_few
 from mutator.rules.order_tuples import shown_order
 from mutator.rules.order_units import epoch_unit, future_of_values
+from mutator.rules.order_values import is_tuple
 
 _FEW = 10
 _MOST = 0.9
@@ -161,6 +163,9 @@ def _spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
 def _diagnosis(plan: Reading, orders: LateOrders) -> str:
     if plan.by_file_name:
         return f"the feed is older than {MASTER}, or was merged before under other names"
+    if plan.rows.orders_beside and is_tuple(plan.rows.order_type):
+        later = setting(f"order.epoch={epochs_in(plan.rows.spec).newest + 1}")
+        return f"the feed is older than {MASTER}, or its source has begun again: then run it with {later}"
     units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
     if all(len(found) == 1 and None not in found for found in units) and units[0] != units[1]:
         return f"the feed's look like {units[0].pop()} since 1970, and {MASTER}'s like {units[1].pop()}"

@@ -29,6 +29,13 @@ def check_epochs(order: OrderSpec, rows: RowPlan, survey: Survey) -> None:
     raise error("config", where=setting("order.epoch"), faults=f"{what}; {cure}")
 
 
+def epoch_notes(order: OrderSpec, rows: RowPlan) -> Iterator[str]:
+    """Yield a note on the epochs of the rows of a run, if there was another one than the first."""
+    if epochs_in(rows.spec).newest:
+        of = [f"{epoch} of source {name}" for name, epoch in order.epochs.named.items()]
+        yield f"rows of the feed are of epoch {', '.join([str(order.epochs.of_unnamed), *of])}"
+
+
 def epoch_warnings(order: OrderSpec, rows: RowPlan) -> Iterator[str]:
     """Yield a warning if an epoch in the settings is not the newest one, as it may be left from an earlier time."""
     newest, asked = epochs_in(rows.spec).newest, (order.epoch or {}).get(UNNAMED, None)

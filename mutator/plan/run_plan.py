@@ -33,7 +33,7 @@ from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.partitioning import fields_move
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_epochs import check_epochs, epoch_warnings, recorded_epochs
+from mutator.plan.run_epochs import check_epochs, epoch_notes, epoch_warnings, recorded_epochs
 from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
@@ -238,6 +238,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     if rows.orders_beside:
         room = bytes_of(rows.order_type, rows.epoch)
         notes.append(f"order values are kept beside the rows, {room} each, before compression")
+    notes += epoch_notes(asked.order, rows)
     most = highest_order(asked.order, rows.order_type, rows.epoch)
     if at is not None and most is not None and at > most:
         why = f"it is above {setting(f'order.max={order_text(rows.order_type, most)}')}"

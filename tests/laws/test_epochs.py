@@ -29,6 +29,7 @@ from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
 from tests.support.small_runs import known
 from tests.support.versioned import left_of
+from tests.support.workflow_base import Place as Base
 from tests.table.test_several_writers import PHASES, at_phase
 
 EMPTY = {"allow.empty.master": "true", "op": "op", "truncate.op.code": "T", "output.format": "csv"}
@@ -296,6 +297,46 @@ def test_an_epoch_needs_room_and_an_earlier_one_is_warned_of(tmp_path: Path) -> 
     assert "epoch" not in " ".join(run("m1", "n1", "2").warnings)
     assert "the newest epoch of the master is 2" in " ".join(run("n1", "n2", "1").warnings)
     assert records_of(tmp_path / "n2") == [("a", "y")]
+
+
+def test_epochs_go_where_the_rows_go(tmp_path: Path) -> None:
+    """From a master to a table, and from there to a master; a base that restores a version is of its epoch again."""
+    merged(tmp_path, [(0, [("a", 9, "U", "x")]), (1, [("a", 5, "U", "y"), ("b", 5, "D", "")])], BESIDE, "auto")
+    table = Table.create(str(tmp_path / "table"), {"op": "op"}, dataset=str(tmp_path / "out1"))
+    feeds = [tmp_path / f"last{number}.csv" for number in range(2)]
+    feeds[0].write_text(csv([("a", 6, "U", "z"), ("b", 4, "U", "late")]))
+    table.apply(str(feeds[0]))
+    table.refresh().export(str(tmp_path / "exported"))
+    feeds[1].write_text(csv([("a", 7, "D", ""), ("b", 6, "U", "z")]))
+    settings = {**BESIDE, "output.format": "csv", **RUN}
+    local_engine.mutate(settings, master=tmp_path / "exported", feed=feeds[1], output=tmp_path / "last")
+
+    assert records_of(tmp_path / "last") == [("b", "z")]
+    assert [buried_of(one) for one in tombstones_in(tmp_path / "last")] == [("a", MOST + 7)]
+
+
+def test_a_restore_brings_the_epoch_of_its_version_back(tmp_path: Path) -> None:
+    base = Base(tmp_path / "base", {**BESIDE, **RUN, "claim.min.age": "0s"})
+    base.arrive("f_0.csv", *csv([("a", 9, "U", "x")]).split())
+    base.run(order_epoch="0")
+    base.arrive("f_1.csv", *csv([("a", 1, "U", "y")]).split())
+    base.run(order_epoch="1")
+    base.restore(1)
+    base.arrive("f_2.csv", *csv([("a", 8, "U", "late"), ("b", 1, "U", "y")]).split())
+    base.run()
+
+    assert records_of(base.path / "master") == [("a", "x"), ("b", "y")]
+
+
+def test_a_feed_that_is_late_as_a_whole_names_the_setting(tmp_path: Path) -> None:
+    many = [(f"k{number}", 9, "U", "x") for number in range(60)]
+    feeds = [tmp_path / f"{number}.csv" for number in range(2)]
+    for number, feed in enumerate(feeds):
+        feed.write_text(csv([(key, order - number, op, name) for key, order, op, name in many]))
+        places = {"master": tmp_path / f"m{number}", "feed": feed, "output": tmp_path / f"m{number + 1}"}
+        report = local_engine.mutate({**BESIDE, "order.epoch": "0", **RUN}, **places)
+    late = next(one for one in report.warnings if "are late" in one)
+    assert late.endswith("older than the master, or its source has begun again: then run it with order.epoch=1")
 
 
 def test_an_epoch_makes_every_value_higher() -> None:

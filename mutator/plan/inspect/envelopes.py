@@ -232,10 +232,10 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
         names, types = zip(*found, strict=True)
         stated = tuple(range(len(names)))
-        own_type = as_tuple(tuple_type([*map(Part, types)]))  # its positions may begin again
-        order = replace(order, fields=names, type=own_type, stated=stated, null="lowest", of_feed=False)
-    if order.keep is None and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
-        order = replace(order, keep=False)
+        order = replace(order, fields=names, type=tuple_type([*map(Part, types)]), stated=stated, null="lowest")
+        order = replace(order, of_feed=False)
+    if order.keep is not True and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
+        order = replace(order, keep=False, type=as_tuple(order.type))  # positions, which may begin again
     return order
 
 
