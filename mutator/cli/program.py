@@ -4,6 +4,7 @@
     mutator run --config FILE --master DIR --feed PATH… --output DIR [-D key=value …]
     mutator verify [--repair] DIR
     mutator explain PLACE KEY…
+    mutator order PLACE --to FIELDS
     mutator workflow run|watch|status|report|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH… --partitioned-by FIELDS --output DIR
@@ -45,6 +46,7 @@ from mutator.cli.explain_commands import EXPLAIN
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import is_quiet, print_error, steps_on_stderr, warn
+from mutator.cli.order_commands import ORDER
 from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.progress_line import progress_on
@@ -148,6 +150,7 @@ COMMANDS = (
     VERIFY,
     EXPLAIN,
     DIFF,
+    ORDER,
     CHANGES,
     WORKFLOW,
     TABLES,

@@ -22,6 +22,12 @@ OF_DELETES = (
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 
+# What orders mutations; none of it holds in a place whose order was changed
+OF_ORDER = (
+    *("temporal.ordering.field.ordinal", "temporal.ordering.field.type", "temporal.ordering.field.numeric"),
+    *("sequence.pattern", "order.keep", "null.order", "order.epoch"),
+)
+
 
 def is_full(settings: Mapping[str, Any]) -> bool:
     """Return whether a run has a full snapshot as its feed, by its settings."""

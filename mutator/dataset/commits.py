@@ -19,6 +19,7 @@ from mutator.rules.epochs import EPOCHS
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 RUN = "run"  # action of a run that makes a dataset
+REORDER = "order"  # action of a base: the dataset has the rows of the one before, in another order
 
 
 class Action(NamedTuple):

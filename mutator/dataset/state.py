@@ -17,11 +17,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mutator.config.definitions import published
+from mutator.config.feed_settings import OF_ORDER
 from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
-from mutator.dataset.file_entry import Extent, FileEntry
+from mutator.dataset.file_entry import TOMBSTONES, Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
 from mutator.rules.envelopes import with_messages_of
+from mutator.rules.epochs import EPOCHS
+from mutator.rules.order_types import NO_ORDER, is_same_order
 
 if TYPE_CHECKING:
     from mutator.rules.byte_columns import Ints
@@ -245,6 +249,14 @@ class State:
         """The versions that the forms of files began with, without those that were undone, ascending."""
         return tuple(sorted(self.schemas.keys() - self.undone))
 
+    def without_order(self) -> State:
+        """Return the state as if its rows had no order values yet, and nothing had been deleted."""
+        spec = {**{name: value for name, value in self.spec.items() if name != EPOCHS}, "order": NO_ORDER}
+        commit = replace(self.commit, horizon=None, floor=None, snapshot=None, parts=(), tombstones=0)
+        files = tuple(replace(part, order=None) for part in self.files)
+        beside = tuple(part for part in self.beside if part.role not in ("order", TOMBSTONES))
+        return replace(self, spec=spec, commit=commit, absences=(), files=files, beside=beside)
+
     def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
         """Return the version that the form of files began with that a specification has. number: if it is a new one."""
         present = {name: value for name, value in self.schemas.get(self.schema, {}).items() if name != DEFAULTS}
@@ -254,9 +266,11 @@ class State:
         """Return the state of a table after the next version."""
         if version.restored is not None:
             return self._restored(version, version.restored)
-        spec, schemas = self.spec, self.schemas
+        spec, schemas, settings = self.spec, self.schemas, with_messages_of(self.settings, version.settings)
         if version.spec is not None:
             spec = version.spec
+            if self.spec and not is_same_order(self.spec["order"], spec["order"]):
+                settings = {key: value for key, value in settings.items() if published(key) not in OF_ORDER}
             if self.schema_after(spec, version.number) == version.number:
                 added = {} if version.defaults is None else {DEFAULTS: version.defaults}
                 schemas = {**schemas, **earlier_forms(spec), version.number: {**form_of(spec), **added}}
@@ -277,7 +291,7 @@ class State:
             known=self.known.after(version.feed_since or "", version.feed),
             absences=(*self.absences, *version.absences),
             schemas=schemas,
-            settings=with_messages_of(self.settings, version.settings),
+            settings=settings,
             transactions=transactions,
             tags=tags,
             larger=self.buckets.after(extent for file in version.files for extent in file.extents).larger,

@@ -102,6 +102,8 @@ NAMES = frozenset(
         "merge.done",
         "merge.packs.joined",
         "merge.touched",
+        "order.committed",
+        "order.journaled",
         "publish.done",
         "publish.empty.removed",
         "publish.first.rename",

@@ -6,6 +6,10 @@ RUNS: dict[int, dict[str, str]] = {
         "config": "{where}: {faults}",
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
         "snapshot.as.of": ("{snapshot.as.of={value}} is not possible: {why}"),
+        "order.none": (
+            "{path}: no run of mutator has decided the order of its rows yet, so there is none to change; the first "
+            "run does, by its settings"
+        ),
         "diff.op": (
             "{old}, {new}: the rows of both have {count} fields, which does not show whether field {field} is an op "
             "code; set {op.code.in.master=true} if it is, or {op.code.in.master=false} if only feeds have the op code"
@@ -106,6 +110,14 @@ RUNS: dict[int, dict[str, str]] = {
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
+        "order.row": (
+            "the record with the ID {key} has no order value: {why}; correct its row, or name another field; if it is "
+            "NULL, {null.order=lowest} makes it the oldest value"
+        ),
+        "order.rows": (
+            "{path}: rows have no order value: {rows}; correct them, or name another field; if they are NULL, "
+            "{null.order=lowest} makes them the oldest"
+        ),
         "partition.empty": (
             "field {field} (partition) is '' or __HIVE_DEFAULT_PARTITION__ in a record, which the name of a directory "
             "cannot tell from NULL; set {partition.columns=file}"

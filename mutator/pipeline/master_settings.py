@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, SETTINGS, published
-from mutator.config.feed_settings import OF_DELETES, SHOWN_FIELDS, has_no_op_codes, is_full
+from mutator.config.feed_settings import OF_DELETES, OF_ORDER, SHOWN_FIELDS, has_no_op_codes, is_full
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
@@ -157,7 +157,8 @@ def recorded_with_feed(
     given = _given(settings)
     if newest is None:
         newest = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
-    kept = {name: value for name, value in newest.items() if name not in given and name != DEFAULTS}
+    decided = (*given, DEFAULTS, *(OF_ORDER if known is not None and not known.is_without_key else ()))
+    kept = {name: value for name, value in newest.items() if name not in decided}
     return {**recorded_in_manifest(known, {**settings, **kept}), **kept}
 
 

@@ -125,7 +125,7 @@ def verify(runner: Runner, path: str) -> Verification:
         )
     problems, readable = _files(path, known)
     _log.info("compared the names and sizes of %s in %s", counted(len(known.parts()), "file"), given)
-    compared = _checksums if known.is_without_key else _rows
+    compared = _checksums if known.is_without_key else differences_of_rows
     with expected(sum(part.bytes for part in known.files)):
         problems += compared(runner, path, known, readable)
     if all(posixpath.join(path, part.path) in readable for part in change_files(known)):
@@ -214,7 +214,7 @@ def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[st
         return part[0], str(fault)
 
 
-def _rows(runner: Runner, path: str, known: State, readable: set[str]) -> list[Difference]:
+def differences_of_rows(runner: Runner, path: str, known: State, readable: set[str]) -> list[Difference]:
     """Read all rows; compare their number, checksums, buckets, partitions and keys."""
     plan = reading_of_dataset(path, known, readable)
     with runner.shared(plan) as shared:

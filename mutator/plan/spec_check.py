@@ -11,7 +11,7 @@ from mutator.errors.parts import place, setting
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_types import in_words, recorded_fields
+from mutator.rules.order_types import NO_ORDER, in_words, recorded_fields
 
 
 def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
@@ -24,7 +24,7 @@ def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
             before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
         if name == "order" and before and now == {**before, "null": "lowest"}:
             continue  # only rows change that were rejects before
-        if name == SPEC and before is None:
+        if (name == SPEC and before is None) or before == NO_ORDER:
             continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):
             if name == SPEC and before and now and {**before, "types": None} == {**now, "types": None}:

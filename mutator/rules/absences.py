@@ -21,6 +21,7 @@ of the same part, or of a part of that: with more conditions. Snapshots of other
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mutator.rules.order_values import order_value
@@ -37,7 +38,11 @@ def absences_of(order_type: str, known: tuple[Absence, ...]) -> dict[int, Any]:
     >>> absences_of("long", ((1000, "10"),))
     {1000: 10}
     """
-    return {committed: order_value(order_type, text) for committed, text in known}
+    found = dict[int, Any]()
+    for committed, text in known:
+        with suppress(ValueError):  # of a time when the order was another one, none of whose tombstones are left
+            found[committed] = order_value(order_type, text)
+    return found
 
 
 def met_order(order: Any, committed: int, absences: Mapping[int, Any]) -> Any:

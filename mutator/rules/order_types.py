@@ -12,6 +12,7 @@ TYPES = "long|decimal|timestamp|string|text"  # as users write them; text is str
 _TYPE = re.compile(rf"({TYPES})?(?: *(asc|desc))?")
 
 
+NO_ORDER = {"by": "nothing yet"}  # of a dataset whose next run decides it
 POSITION = "file.position"  # as a field: the sequence of the file, and the byte offset of the row
 _PLACE = "position"  # its type
 
@@ -113,6 +114,16 @@ def recorded_fields(order: Mapping[str, Any]) -> tuple[Any, ...]:
     """
     found = next((order[name] for name in ("field", "ordinal") if name in order), None)
     return tuple(order.get("fields", order.get("ordinals", ()))) if found is None else (found,)
+
+
+def is_same_order(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether the values of two orders in manifests can be compared: every integer is a decimal.
+
+    >>> is_same_order({"by": "field", "field": "a", "type": "long"}, {"by": "field", "field": "a", "type": "decimal"})
+    True
+    """
+    types = {one.get("type"), other.get("type")}
+    return {**one, "type": None} == {**other, "type": None} and (len(types) == 1 or types == {"long", "decimal"})
 
 
 def in_words(order: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,13 +30,17 @@ from mutator.errors.interrupts import check_signals
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.plan.reading import Reading
+from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.order_types import is_same_order
 from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
-from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, StartOver, change, commit_next, new_files, remove_files
 from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
 from mutator.table.prepare import plan_without_feed
+
+OrderOf = Callable[[Snapshot], Plan]
 
 
 @dataclass(frozen=True)
@@ -54,24 +58,36 @@ class CompactionDone:
 
 
 def compact_table(
-    snapshot: Snapshot, config: Config, need: Need, open_runner: OpenRunner, *, dry_run: bool = False
+    snapshot: Snapshot,
+    config: Config,
+    need: Need,
+    open_runner: OpenRunner,
+    *,
+    dry_run: bool = False,
+    order: OrderOf | None = None,
 ) -> CompactionDone:
     """Compact the buckets of a table that need it.
 
     snapshot: the newest one. config: of the table; its ``tombstone.retention`` says which tombstones of these buckets
-    are forgotten. Raises ConfigError for conditions on fields that are not partition fields, StateError for damaged
-    files; then there is no new version.
+    are forgotten. order: returns the plan of another order, which the rows of all buckets get. Raises ConfigError for
+    conditions on fields that are not partition fields, StateError for damaged files; then there is no new version.
     """
     started = time.monotonic()
 
     def attempt(newest: Snapshot) -> CompactionDone:
-        return _compaction(newest, config, need, open_runner, dry_run, started)
+        return _compaction(newest, config, need, open_runner, dry_run, started, order)
 
-    return change(snapshot, attempt, outrun="table.outrun.compact")
+    return change(snapshot, attempt, outrun="table.outrun.compact", again=order is not None)
 
 
 def _compaction(
-    snapshot: Snapshot, config: Config, need: Need, open_runner: OpenRunner, dry_run: bool, started: float
+    snapshot: Snapshot,
+    config: Config,
+    need: Need,
+    open_runner: OpenRunner,
+    dry_run: bool,
+    started: float,
+    order: OrderOf | None,
 ) -> CompactionDone:
     """Compact a version, once. Raises StartOver, and the errors of the catalogue."""
     began = time.monotonic_ns()
@@ -80,15 +96,15 @@ def _compaction(
     plan = plan_without_feed(snapshot, replace(config, retention=replace(config.retention, tombstones=None)))
     if config.retention.tombstones is not None:
         plan = replace(plan, expire_before=plan.now - int(config.retention.tombstones * 1000))
-    choice = CompactionChoice(snapshot, need, plan)
-    if dry_run or not (choice.units or choice.dead):
+    choice, ordered = CompactionChoice(snapshot, need, plan), None if order is None else order(snapshot)
+    if dry_run or not (choice.units or choice.dead or ordered):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
         return _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
     with new_files(snapshot.table) as new:
         tasks = choice.tasks()
-        results = _compacted(snapshot, plan, choice, tasks, open_runner, new)
+        results = _compacted(snapshot, plan, choice, tasks, open_runner, new, ordered)
         moved = MovedRows(snapshot, list(zip(tasks, results, strict=True)))
-        compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started)
+        compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started, ordered)
         try:
             after = commit_next(snapshot, began, compaction.next_version)
         except _GivenUp:
@@ -121,12 +137,13 @@ def _compacted(
     tasks: Sequence[Sequence[Unit]],
     open_runner: OpenRunner,
     new: list[str],
+    ordered: Plan | None,
 ) -> list[Compacted]:
     """Carry the tasks out; return their results. new: to which the paths of their files are added."""
     target = ApplyTarget(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
     masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
     with open_runner(choice.bytes) as (runner, _), expected(choice.bytes):
-        found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed()))
+        found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed(), ordered))
     new += _paths([one for one in found if isinstance(one, Compacted)])
     results: list[Compacted] = checked(found)
     check_signals()
@@ -141,11 +158,12 @@ def _compact(
     snapshot: Snapshot,
     target: ApplyTarget,
     packed: frozenset[str | None],
+    ordered: Plan | None,
     units: Sequence[Unit],
     number: int,
     attempt: int,
 ) -> Any:
-    return guarded(compact_units, plan, snapshot, target, packed, units, number, attempt)
+    return guarded(compact_units, plan, snapshot, target, packed, ordered, units, number, attempt)
 
 
 def _paths(results: Sequence[Compacted]) -> list[str]:
@@ -160,8 +178,16 @@ class _Compaction:
     """A compaction, as it follows the versions of other writers."""
 
     def __init__(
-        self, plan: Reading, dead: Sequence[str], moved: MovedRows, snapshot: Snapshot, new: list[str], started: float
+        self,
+        plan: Reading,
+        dead: Sequence[str],
+        moved: MovedRows,
+        snapshot: Snapshot,
+        new: list[str],
+        started: float,
+        ordered: Plan | None,
     ) -> None:
+        self._ordered, self._order = ordered, snapshot.state.spec["order"]
         self._plan, self._dead, self._moved, self._new, self._started = plan, dead, moved, new, started
         self._as_of, self.head = snapshot.version.number, snapshot
         self.version: Commit | None = None
@@ -170,9 +196,11 @@ class _Compaction:
     def next_version(self, head: Snapshot, winners: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
 
-        Raises _GivenUp if nothing is left to do.
+        Raises _GivenUp if nothing is left to do, and StartOver if it must have seen the others.
         """
         self.head = head
+        if not is_same_order(self._order, head.state.spec["order"]) or (winners and self._ordered is not None):
+            raise StartOver
         if any(one.restored is not None for one in winners):
             self._dead = ()  # their rows may be live again
         self._forget_index()
@@ -180,7 +208,7 @@ class _Compaction:
         moves = self._moved.at(head)
         live = set(head.files.column("path").to_pylist())
         removed = (*moves.removed, *(path for path in self._dead if path in live))
-        if not (moves.files or moves.index or removed):
+        if not (moves.files or moves.index or removed or self._ordered):
             self.version, self.moves = None, Moves()
             raise _GivenUp
         self.moves = moves
@@ -203,9 +231,16 @@ class _Compaction:
             removed=removed,
             index=() if content is None else (self._stored(content, before.number),),
             seconds=round(time.monotonic() - self._started, 3),
+            **self._members_of_order(),
         )
         self.version = placed(head.table, version, INLINE, self._new)
         return self.version
+
+    def _members_of_order(self) -> dict[str, Any]:
+        """Return the members of a version with another order, in which the bounds of the one before mean nothing."""
+        if self._ordered is None:
+            return {}
+        return {"spec": self._ordered.rows.spec, "floor": None, "snapshot": None, "parts": ()}
 
     def _stored(self, content: bytes, number: int) -> FileEntry:
         path = f"{DIRECTORY}/hidden/part-{self._plan.run}-{number}.hidden"
@@ -219,7 +254,9 @@ class _Compaction:
                 self._new.remove(one.path)
 
     def _horizon(self, before: str | None) -> str | None:
-        """Return the highest of the order values of all tombstones that ever expired."""
+        """Return the highest of the order values of all tombstones that ever expired; None in another order."""
+        if self._ordered is not None:
+            return None
         order_type = self._plan.rows.order_type
         known = [order_bytes(one) for one in (before, *self.moves.horizons) if one is not None]
         if not known:

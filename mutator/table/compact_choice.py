@@ -36,6 +36,7 @@ class Need:
     files: int = MOST_FILES  # else those with rows in more data files than this, or in more tombstone files
     hidden: float = MOST_HIDDEN  # or with a larger part of their rows hidden
     where: Where = None  # conditions on partition fields: of the partitions that may have such rows
+    anew: bool = False  # all of them, whatever changes
     tasks: int | None = None  # at most as many as so many tasks write; None: all
 
 
@@ -114,6 +115,8 @@ class CompactionChoice:
 
         The hidden rows of a file belong to the buckets that still have live rows in it, in proportion to these.
         """
+        if self._need.anew:
+            return True
         (unit, role), hidden, live = part, 0.0, 0
         for one in extents:
             own, count = self._live(one), len(self._masks.hidden_in(one.file))

@@ -12,6 +12,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, key_as_rea
 from mutator.pipeline.explain.walk import explain
 from mutator.plan.reading import Reading
 from mutator.rules.order_columns import to_value
+from mutator.rules.order_types import is_same_order
 from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
@@ -50,6 +52,7 @@ class TableRecord:
     snapshot: Snapshot  # the newest one
     key: Key
     plan: Reading
+    since: int = 0  # the version that began the order of the rows
 
     def at(self, number: int) -> ByPartition:
         """Return what a version holds. Raises StateError for damaged files, and for a version that was cleaned."""
@@ -73,6 +76,8 @@ class TableRecord:
         live = LiveRows(self.snapshot)
         for number, is_delete, extent, position, entry in Finder(self.snapshot).written_places(self.key):
             row, content, form, place = b"", b"", "", (extent, position, entry)
+            if number < self.since:
+                continue
             if is_delete:
                 order, _ = self._tombstone(place)
             else:
@@ -123,6 +128,15 @@ class TableRecord:
         (found,) = taken_tombstones(self._table, file, file.rows, np.array([position])).to_pylist()
         order = lowest_order(order_type) if found["order"] is None else order_parser(order_type)(found["order"])
         return order, int(found["committed"].timestamp() * 1000)
+
+
+def _order_since(versions: Sequence[Commit]) -> int:
+    """Return the last version that changed the order of the rows; 0 if none did."""
+    orders = [(one.number, (one.spec or (one.restored and one.restored.spec) or {}).get("order")) for one in versions]
+    known = [(number, order) for number, order in orders if order is not None]
+    return next(
+        (number for (_, one), (number, other) in reversed([*pairwise(known)]) if not is_same_order(one, other)), 0
+    )
 
 
 _Read = TypeVar("_Read")
@@ -177,14 +191,18 @@ class _Table(ExplainedPlace):
         plan = feed_reading(config, survey, ())
         found = key_as_read(config.rows.text, survey, plan, key, place, "table")
         super().__init__(place, "table", snapshot.version.number, config, found)
-        self._record = TableRecord(snapshot, key, plan)
         self._earliest = snapshot.state.cleaning.earliest
         self._notes: list[str] = []
         self._versions = self._log()
+        self._since = _order_since(self._versions)
+        self._record = TableRecord(snapshot, key, plan, self._since)
+        if self._since:
+            self._notes.append(f"versions before {self._since:,}: the table had another order")
+            self._versions = [one for one in self._versions if one.number >= self._since]
         rows, why = self._or_why(self._record.written)
         self._written = rows or {}
         self._notes += [] if why is None else [f"rows that versions wrote: {why}"]
-        if self._earliest > 1:
+        if self._earliest > max(self._since, 1):
             since = next(one.committed for one in self._versions if one.number == self._earliest)
             files = "all is gone"
             if self._has_all:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +13,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.arguments import flag, named, settings_by_key, wrong
+from mutator.pipeline.reordered import NO_OTHER_ORDER, OrderChange
 from mutator.rules.conditions import Where
 from mutator.rules.version_names import Version
 from mutator.storage import located
@@ -33,6 +35,7 @@ from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
 from mutator.table.find import Finder
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
+from mutator.table.reorder import reorder_table
 from mutator.table.restore import RestoreReport, report_of_restore, restore_table
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here
@@ -191,6 +194,31 @@ class KeptTable(OpenTable):
         done = restore_table(self._snapshot, number_of(self._snapshot, version), dry_run=dry_run)
         self._snapshot = self._snapshot if dry_run else done.snapshot
         return report_of_restore(done, dry_run=dry_run)
+
+    def reorder(
+        self,
+        order_by: str | Sequence[str],
+        *,
+        order_type: str | Sequence[str] | None = None,
+        null_order: str | None = None,
+        order_keep: bool | None = None,
+        dry_run: bool = False,
+        open_runner: OpenRunner = run_here,
+    ) -> OrderChange:
+        """Give the table another order, in a new version with the same rows; return the report.
+
+        The rows take the values of the fields ``order_by``. With ``order_keep=False`` these are fields of the feed
+        alone, and the rows are older than every mutation. Deletes are forgotten. The other arguments are settings.
+        dry_run: count, and write nothing. Raises the errors of the catalogue; then there is no new version.
+        """
+        with named(f"{CALL}.reorder()"):
+            flag("dry_run", dry_run)
+            given = {"order_type": order_type, "null_order": null_order, "order_keep": order_keep}
+            own = settings_by_key({"order_by": order_by, **given}, ())
+        self.refresh()
+        config = config_of_apply(self._snapshot, {**NO_OTHER_ORDER, **own}, "reorder")
+        self._snapshot, report = reorder_table(self._snapshot, config, open_runner, dry_run=dry_run)
+        return report
 
     def bookmark(self, name: str, version: Version | None = None, *, expires: str | None = None) -> Bookmark:
         """Set or move the bookmark of a reader, which keeps the versions from its own on until it expires; return it.

@@ -44,6 +44,7 @@ class Walk:
         self.whole = False  # all entries can be read
         self.differences: list[Difference] = []
         self.files: dict[str, FileEntry] = {}
+        self.orders: dict[str, Mapping[str, Any]] = {}  # file -> the order that it was written in
         self.named: set[str] = set()  # paths of the files of all versions
         self.hidden: dict[str, list[tuple[Ints, Any]]] = {}  # file -> positions and keys of hidden rows
         self._ever: dict[str, list[tuple[Ints, Any]]] = {}  # the same, with rows that restores have shown again
@@ -91,6 +92,7 @@ class Walk:
         if found.snapshot is None:
             return 0
         self.snapshot, self.files = found.snapshot, found.files
+        self.orders |= dict.fromkeys(found.files, found.snapshot.state.spec.get("order", {}))
         for path, positions in found.hidden.items():
             self.hidden[path], self._ever[path] = [(positions, None)], [(positions, None)]
         self._live, self._has_base = dict(found.live), True
@@ -104,6 +106,9 @@ class Walk:
     def _stored(self, version: Commit) -> None:
         """Collect the files and hidden rows of a version; verify those that have no rows."""
         added = {file.path: file for file in version.files}
+        assert self.snapshot is not None
+        for path in added:  # a restore adds files again
+            self.orders.setdefault(path, self.snapshot.state.spec.get("order", {}))
         self.named |= {stored.path for stored in version.stored()}
         withdrawn = self._parts(version.withdrawn)
         index = self._parts(version.index, list(withdrawn.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -24,8 +24,10 @@ from mutator.errors import MutatorError
 from mutator.errors.display import counted, key_text
 from mutator.pipeline.verify import Difference
 from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
+from mutator.rules.order_types import is_same_order
 from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import plan_without_feed
@@ -58,15 +60,28 @@ class RowsOfTable:
     def differences(self) -> list[Difference]:
         """Compare the files with the log, and their rows with the hidden rows and with each other."""
         files = list(self._walk.files.values())
-        given = [(file, self._walk.hidden.get(file.path, [])) for file in files]
+        given = [(self._plan_of(file), file, self._walk.hidden.get(file.path, [])) for file in files]
         bytes_ = sum(file.bytes for file in files)
         with self._open_runner(bytes_) as (runner, _), expected(bytes_):
-            results: list[Checked] = checked(each_on(runner)(given, partial(_check, self._plan, self._snapshot)))
+            results: list[Checked] = checked(each_on(runner)(given, partial(_check, self._snapshot)))
         found = [difference for one in results for difference in one.differences]
         self.rebuilt = {
             file.keys.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
         }
         return found + self._twice(files, results)
+
+    def _plan_of(self, file: FileEntry) -> Reading:
+        """Return the plan of the order that a file was written in."""
+        order = self._walk.orders.get(file.path)
+        if not order or is_same_order(order, self._snapshot.state.spec["order"]):
+            return self._plan
+        state = self._snapshot.state
+        found = stored_row_plan(replace(state, spec={**state.spec, "order": order}))
+        own = found.layouts["master"]
+        members = {"order_type": own.order_type, "order_fields": own.order_fields, "null_lowest": own.null_lowest}
+        layouts = {name: replace(layout, **members) for name, layout in self._plan.rows.layouts.items()}
+        rows = replace(self._plan.rows, layouts=layouts, order_type=found.order_type, orders_beside=found.orders_beside)
+        return replace(self._plan, rows=rows, by_file_name=order["by"] == "file name")
 
     def _twice(self, files: Sequence[FileEntry], results: Sequence[Checked]) -> list[Difference]:
         """Return the keys with more than one live row or tombstone. One bucket is compared after the other."""
@@ -151,7 +166,6 @@ class RowsOfTable:
         return self._live.entry_keys(part.place.file, entries)
 
 
-def _check(
-    plan: Reading, snapshot: Snapshot, given: tuple[FileEntry, list[HiddenRows]], number: int, attempt: int
-) -> Any:
-    return guarded(check_file, plan, snapshot, *given)
+def _check(snapshot: Snapshot, given: tuple[Reading, FileEntry, list[HiddenRows]], number: int, attempt: int) -> Any:
+    plan, *others = given
+    return guarded(check_file, plan, snapshot, *others)

@@ -231,6 +231,7 @@ def test_an_old_spelling_still_works_but_is_not_in_the_help(old, capsys):
 
 KINDS = {"A": "V", "B": "V", "DIR": "PATH", "FILE": "PATH"}
 SEVERAL_KINDS = {
+    "--to": {"FIELDS", "V"},  # a version to restore, and an order to change to
     "--table": {"TABLE", "DB.NAME", "product, sales"},  # of mutator, of a metastore, of the sample data
     "--format": {"{csv,parquet}", "orc, parquet, avro"},  # of rows, of a table
     "--version": {"", "V"},  # of mutator, of a table

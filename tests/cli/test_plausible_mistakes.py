@@ -34,7 +34,7 @@ OF_WORDS = {
     "run —key id": "there is no option —key; did you mean --key?",
     "run -key id": "there is no option -key; did you mean --key?",
     "run --Delete_Codes D": "there is no option --Delete_Codes; did you mean --delete-codes?",
-    "help --key": "there is no option --key; it is an option of mutator init and 18 other commands",
+    "help --key": "there is no option --key; it is an option of mutator init and 19 other commands",
     "-V": "there is no option -V; did you mean --version or --verbose?",
     "run --frobnicate": "there is no option --frobnicate",
     "--verb verify x": "there is no option --verb; did you mean --verbose?",

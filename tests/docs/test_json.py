@@ -94,6 +94,7 @@ CASES = [
     ("mutator table clean", [CREATE, APPLY, "table clean versioned --keep-versions 1 --dry-run"]),
     ("mutator table tag", [CREATE, APPLY, "table tag versioned first --version 1"]),
     ("mutator table tags", [CREATE, APPLY, "table tag versioned first", "table tags versioned"]),
+    ("mutator order", [CREATE, APPLY, "order versioned --to price --dry-run"]),
     ("mutator table restore", [CREATE, APPLY, "table restore versioned --to 0"]),
     ("mutator table bookmark", [CREATE, APPLY, "table bookmark versioned reports --version 0"]),
     ("mutator table bookmarks", [CREATE, APPLY, "table bookmark versioned reports", "table bookmarks versioned"]),

@@ -308,7 +308,7 @@ def test_epochs_go_where_the_rows_go(tmp_path: Path) -> None:
     table.apply(str(feeds[0]))
     table.refresh().export(str(tmp_path / "exported"))
     feeds[1].write_text(csv([("a", 7, "D", ""), ("b", 6, "U", "z")]))
-    settings = {**BESIDE, "output.format": "csv", **RUN}
+    settings = {**BESIDE, **RUN}
     local_engine.mutate(settings, master=tmp_path / "exported", feed=feeds[1], output=tmp_path / "last")
 
     assert records_of(tmp_path / "last") == [("b", "z")]

@@ -1,6 +1,6 @@
 """What a run does, where it stops, what it keeps, and how fast it is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mutator.config import forms
 from mutator.config.definitions.setting import ACCEPTED, DELETES, REPORTS, SPEED, WORKFLOW, Setting, defined
@@ -11,6 +11,7 @@ from mutator.config.forms import one_of
 class OperationSpec:
     """What the feed does to the master as a whole."""
 
+    reorders: bool = field(default=False, kw_only=True)  # there is no feed, and the master gets another order
     name: str = defined(
         DELETES,
         "write.operation",

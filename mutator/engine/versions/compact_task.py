@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,14 @@ from mutator.engine.versions.delta_files import ApplyTarget, text_of_order
 from mutator.engine.versions.extent_rows import ExtentRows
 from mutator.engine.versions.indexed_rows import IndexedRows, merged, read_rows
 from mutator.engine.versions.live_rows import LiveRows
+from mutator.errors import error
+from mutator.errors.display import key_text
 from mutator.errors.failpoints import failpoint
+from mutator.formats.blocks.schema_rows import BadRows
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
-from mutator.rules.order_columns import flags, from_texts, to_texts
+from mutator.rules.order_columns import column_type, encoded_lowest, flags, from_texts, to_texts
+from mutator.rules.order_values import NO_SEQUENCE
 
 _ROWS = 1 << 18  # of an extent that are in memory at once, at most
 _BYTES = 32 << 20  # of Parquet, of all extents of a bucket, that are in memory at once
@@ -48,14 +52,16 @@ def compact_units(
     snapshot: Snapshot,
     target: ApplyTarget,
     packed: frozenset[str | None],
+    ordered: Plan | None,
     units: Sequence[Unit],
     number: int,
     attempt: int,
 ) -> Compacted:
     """Write the live rows of some buckets, sorted by partition, bucket and key; tombstones expire, or are covered.
 
-    packed: partitions whose rows share files. units: sorted by partition and bucket, each with its extents. number: of
-    the task.
+    packed: partitions whose rows share files. ordered: the plan of another order, which the rows get; deletes are then
+    forgotten, as their order values mean nothing in it. Raises DataError for a row without such a value. units: sorted
+    by partition and bucket, each with its extents. number: of the task.
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
@@ -67,7 +73,7 @@ def compact_units(
     buried = list[Buried]()
     written, covered = 0, 0
     expired = [pa.array([], from_texts(plan.rows.order_type, pa.array([], pa.large_binary())).type)]
-    with BaseWriter(plan, target, number, attempt) as writer:
+    with BaseWriter(ordered or plan, target, number, attempt) as writer:
         before: MergeUnit | None = None
         for unit, found in units:
             if before is not None and before.partition != unit.partition:
@@ -76,11 +82,15 @@ def compact_units(
             data = [extent for extent in found if extent.file.role == DATA]
             size = sum(extent.extent.rows for extent in data)
             for part in merged([rows.data(extent) for extent in data]):
+                if ordered is not None:
+                    part = replace(part, orders=_orders(ordered, part))
                 writer.write(unit, part, size, packed=unit.partition in packed)
                 written += len(part)
             writer.end_unit()
             tables = [rows.tombstones(extent) for extent in found if extent.file.role == TOMBSTONES]
-            if tables:
+            if tables and ordered is not None:
+                covered += sum(table.num_rows for table in tables)
+            elif tables:
                 kept, gone, below = _kept(plan, pa.concat_tables(tables).combine_chunks())
                 expired.append(gone)
                 covered += below
@@ -97,6 +107,20 @@ def compact_units(
         covered=covered,
         horizon=text_of_order(highest),
     )
+
+
+def _orders(plan: Plan, rows: IndexedRows) -> Any:
+    """Return the order values of rows by a plan: of their fields, or the lowest one. Raises DataError."""
+    if plan.keeps_orders:
+        lowest = NO_SEQUENCE if plan.by_file_name else encoded_lowest(plan.rows.order_type)
+        return pa.array([lowest], column_type(plan.rows.order_type)).take(pa.array(np.zeros(len(rows), np.int64)))
+    layout, bad_rows = plan.rows.layouts["written"], BadRows()
+    columns = dict(zip(layout.result.names, rows.rows.flatten(), strict=True))
+    found = layout.orders_of({name: columns[name] for name in layout.ordered_by}, bad_rows)
+    if bad_rows:
+        row = min(bad_rows)
+        raise error("order.row", key=key_text(rows.key(row)), why=bad_rows[row])
+    return found
 
 
 def _rows_at_once(extents: Sequence[LiveExtent]) -> int:

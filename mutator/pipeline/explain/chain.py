@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.dataset.commits import COMPACT
+from mutator.dataset.commits import COMPACT, REORDER
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import (
@@ -96,7 +96,7 @@ def steps_of(
         decided: dict[str | None, Decided] = {}
         if run.restored is not None:
             computed = states[max(number for number in states if number is not None and number <= run.restored)]
-        elif run.action == COMPACT:
+        elif run.action in (COMPACT, REORDER):
             computed = state if run.held is None else None  # it may let tombstones expire
         elif run.action == _CREATION and not run.rows.mutations:
             computed = run.held  # the rows of a dataset that another program wrote
@@ -110,7 +110,7 @@ def steps_of(
             if run.overwrites:
                 decided = {name: absent(decided[name], run.register) for name in decided}
         before, state = state, computed if run.held is None else run.held
-        is_given = run.restored is not None or run.action in (COMPACT, _CREATION)
+        is_given = run.restored is not None or run.action in (COMPACT, REORDER, _CREATION)
         is_other = is_given and not decided and _differ(before, state)
         steps.append(ChainStep(run, decided, state, is_other, differs))
         states[run.number] = state

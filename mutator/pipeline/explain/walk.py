@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
+from mutator.dataset.commits import COMPACT, OVERWRITES, REORDER, RUN, Commit
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
@@ -127,7 +127,8 @@ class _Walk:
             action=version.action,
             moved=version.action == COMPACT and bool(own),
         )
-        return run if run.restored is not None or version.action == COMPACT else self._with_feed(run, version, own)
+        has_no_feed = run.restored is not None or version.action in (COMPACT, REORDER)
+        return run if has_no_feed else self._with_feed(run, version, own)
 
     def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[KeyMutation]) -> RunFeed:
         """Return a version with the rows of the key: those of its feed files, and those of its own files."""

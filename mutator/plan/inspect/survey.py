@@ -234,6 +234,8 @@ def survey_master(config: Config, master: str) -> Survey:
     storage, master = located_to_write(master)
     rows, inputs, operation = config.rows, config.inputs, config.operation
     known = None if inputs.master_adopt else read_manifest(storage, master)
+    if known is not None and operation.reorders:
+        known = known.without_order()
     if known is None:
         sources, hidden = unmanaged_sources(
             rows, inputs, storage, master, named=_has_names(rows, inputs, config.output, None)

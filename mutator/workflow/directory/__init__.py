@@ -14,7 +14,7 @@ changed_rows    the changed rows of the versions
 view            the problems that a command sees in a base
 run_phases      a run, phase by phase, and what it needs of its target: a master or a table
 recovery        finish, or put back, the work of a run that was killed
-commands        run; history and restore of a master
+commands        run; history, restore and another order of a master
 base_status     status
 master_target   the master as a target, whose merge is that of ``mutator run``
 master_state    the status of a master
@@ -26,7 +26,7 @@ can be done again by any run.
 """
 
 from mutator.workflow.directory.base_status import status
-from mutator.workflow.directory.commands import do_phases, history, restore, run
+from mutator.workflow.directory.commands import do_phases, history, reorder, restore, run
 from mutator.workflow.directory.master_target import MasterTarget, merge_by
 from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.versions import chained_settings_of
@@ -38,6 +38,7 @@ __all__ = [
     "history",
     "merge_by",
     "open_base",
+    "reorder",
     "restore",
     "run",
     "status",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from mutator.config import Config
-from mutator.dataset.commits import Commit, Restored
+from mutator.dataset.commits import REORDER, Commit, Restored
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.state import State
 from mutator.dataset.version_log import NONE, Log, next_commit
@@ -112,6 +112,41 @@ def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -
         out_of_date=one.target.warnings,
         table=one.target.table,
     )
+
+
+def reorder(target: MasterTarget) -> Run:
+    """Give the master of a base another order, as a new version; return the run. The merge of the target does it."""
+    base = target.base
+    with locked_with_room(target, "order"):
+        recovered = recover(target)
+        target.check(recovered.problems)
+        one = Run(target)
+        one.action = REORDER
+        lock.begin(base, Journal(one.id, REORDER, one.before.number, datetime.now(UTC).isoformat(timespec="seconds")))
+        failpoint("order.journaled")
+        try:
+            target.prepare(one)
+            one.merged = target.merge(one)
+            target.verify(one)
+        except BaseException:
+            target.remove(one.id)
+            lock.end(base, one.id)
+            raise
+        with deferred_signals():
+            try:
+                one.version = target.commit(one)
+            except MutatorError:
+                if target.give_up(one.id, one.before.number):  # it never commits later
+                    target.remove(one.id)
+                    lock.end(base, one.id)
+                    raise
+                one.version = one.before.number + 1
+            failpoint("order.committed")
+            with completed_later(base, one.version):
+                target.publish(one)
+                target.tidy(one)
+                lock.end(base, one.id)
+        return one
 
 
 def history(path: str, config: Config) -> list[KeptVersion]:

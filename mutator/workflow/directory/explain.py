@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.commits import RESTORE, RUN, Commit, FeedFile
+from mutator.dataset.commits import REORDER, RESTORE, RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import FeedFilters, open_feed_filters
 from mutator.dataset.version_log import Log
@@ -57,14 +57,24 @@ class _Base(ExplainedPlace):
         self._filters_of = cache(lambda run: _filters(files, run))
 
     def commits(self) -> Sequence[Commit]:
-        return [version for version in self._versions if version.action in (RUN, RESTORE)]
+        return [one for one in self._versions if one.action in (RUN, RESTORE, REORDER) and one.number >= self._since]
+
+    @cached_property
+    def _since(self) -> int:
+        """The version that began the order of the rows; 0 if it was always the same."""
+        changed = [one.number for one in self._versions if one.action == REORDER]
+        restored = [one.number for one in self._versions if one.action == RESTORE]
+        return max([0, *changed, *(number for number in restored if number > min([number, *changed]))])
+
+    def notes(self) -> Sequence[str]:
+        return [f"versions before {self._since:,}: the rows had another order"] if self._since else []
 
     def now(self) -> HeldOrWhy:
         return held_or_why(self.config, self.key, self._master, self.key.known, self._samples)
 
     def given(self, commits: Sequence[Commit]) -> HeldOrWhy:
         base, first = self._base, self._log.first_run()
-        if first is None:
+        if first is None or self._since:
             return None, None
         path, held = given_master(base, self._log), None
         if base.storage.stat(path) is not None:

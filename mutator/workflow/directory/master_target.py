@@ -186,7 +186,7 @@ class MasterTarget(Target):
         failpoint("commit.begin")
         version = next_commit(
             run.before,
-            "run",
+            run.action,
             run.id,
             run.clock(),
             dataset=made.commit.id,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.dataset.commits import Arrived, Commit
+from mutator.dataset.commits import RUN, Arrived, Commit
 from mutator.dataset.state import State
 from mutator.dataset.version_log import UNCHANGED
 from mutator.errors import MutatorError, error
@@ -183,6 +183,7 @@ class Run:
         self.feed = ClaimedFeed(target.base, target.config, self.id, clock)
         self.merged: Merged | None = None
         self.version: int | None = None  # that it has committed
+        self.action = RUN
         self.committing = False  # its version may exist even if the commit fails
         self.has_ended = False  # every feed file that it claimed is where it belongs
         # Of a master: how the version became it; former masters that are not the dataset of a version, or damaged; the
