@@ -79,7 +79,7 @@ def test_a_version_is_explained_with_the_defaults_of_its_time(tmp_path, capsys, 
 
 
 def test_versions_that_recorded_no_settings_are_read_with_those_of_the_call(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.table.apply.feed_settings", lambda _: {})
+    monkeypatch.setattr("mutator.plan.run_plan.feed_settings", lambda _: {})
     table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", op="op", buckets=2)
     feeds = [feed(tmp_path, 1, "7,1,U,79"), feed(tmp_path, 2, "7,2,X,0")]
     table.apply(feeds[0])
@@ -95,7 +95,7 @@ def test_versions_that_recorded_no_settings_are_read_with_those_of_the_call(tmp_
 
 
 def test_settings_of_an_unknown_release_are_replaced_by_those_of_the_call(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mutator.table.apply.feed_settings", lambda _: {"no.such.setting": "1"})
+    monkeypatch.setattr("mutator.plan.run_plan.feed_settings", lambda _: {"no.such.setting": "1"})
     table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", op="op", buckets=2)
     table.apply(feed(tmp_path, 1, "7,1,U,79"))
 
