@@ -46,6 +46,8 @@ def _order(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 def _table(path: str, arguments: argparse.Namespace) -> OrderChange:
     from mutator.table.table import Table
 
+    if arguments.config is not None or options.settings_of(arguments):
+        raise error("usage", what=f"{path} is a table, which has its own settings; leave --config and -D out")
     with committing(arguments, "change of order"):
         return Table(path).reorder(
             arguments.to,
