@@ -46,7 +46,7 @@ def _order(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 def _table(path: str, arguments: argparse.Namespace) -> OrderChange:
     from mutator.table.table import Table
 
-    if arguments.config is not None or options.settings_of(arguments):
+    if arguments.config is not None or arguments.settings:
         raise error("usage", what=f"{path} is a table, which has its own settings; leave --config and -D out")
     with committing(arguments, "change of order"):
         return Table(path).reorder(

@@ -213,6 +213,7 @@ def test_tables_are_explained_since_the_change(tmp_path: Path, capsys: pytest.Ca
     assert "versions before 2: the table had another order" in text
     assert "order value 5" not in text
     raised(["order", place.table.path, "--to", "v", "-D", "key=id"], "leave --config and -D out")
+    assert main(["order", place.table.path, "--to", "v", "--runner", "local", "--dry-run", "-q"]) == 0
     raised(["order", place.table.path, "--to", "v", "-o", "out"], "gets a new version, and no other directory")
     for value in ("nothing", "name"):
         with pytest.raises(mutator.MutatorError, match=r"nothing|record with the ID"):
