@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
+from mutator.config.feed_settings import feed_settings
 from mutator.dataset import checksummed_json
 from mutator.dataset.checksum import difference, whole
 from mutator.dataset.commit import publish as publishing
@@ -25,7 +26,7 @@ from mutator.dataset.directory import due_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import DIRECTORY, TABLE, copy_path, rows_of
 from mutator.dataset.partition_index import EARLIER, form_of
-from mutator.dataset.state import State
+from mutator.dataset.state import FeedSettings, State
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
@@ -110,7 +111,7 @@ def export(
     plan = plan_without_feed(snapshot, config)
     written = _rows(plan, columns or config.output.partition_columns, earlier)
     plan = replace(plan, run=new_run_id(time.time()), rows=written)
-    found = _Export(snapshot, plan, table, path, earlier, config.effort.verify_fraction, open_runner)
+    found = _Export(snapshot, plan, config, table, path, earlier, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.state.parts()), 0
         made, litter = earlier.state, sweep(path)
@@ -142,13 +143,13 @@ class _Export:
         self,
         snapshot: Snapshot,
         plan: Reading,
+        config: Config,
         table: str,
         output: str,
         earlier: _Earlier | None,
-        fraction: float,
         open_runner: OpenRunner,
     ) -> None:
-        """fraction: of the earlier export's bytes, whose checksums are compared."""
+        self._feed_settings = feed_settings(config.given)
         self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
         self._open_runner = open_runner
         masks, forms = OfFiles(snapshot), EarlierForms(snapshot.state, snapshot.table)
@@ -157,7 +158,7 @@ class _Export:
         self._prints = {name: found for unit, found in prints.items() for name in _names(unit)}
         self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
         self._earlier = earlier
-        self._due = frozenset[str]() if earlier is None else due_files(earlier.state, fraction)
+        self._due = frozenset[str]() if earlier is None else due_files(earlier.state, config.effort.verify_fraction)
         self._same = self._kept_buckets()
         self.kept: set[str] = set()
 
@@ -255,6 +256,7 @@ class _Export:
             spec=self._spec,
             known=state.known,
             absences=state.absences,
+            feed_settings=(FeedSettings(now, self._feed_settings),),
             files=tuple(replace(part, checked=part.checked or now) for part in files),
             beside=tuple(replace(part, checked=part.checked or now) for part in beside),
             copy=copy_path(self._plan.run),
