@@ -117,10 +117,17 @@ def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
 
 
 def _as_of_warnings(plan: Plan, result: Result) -> Iterator[str]:
-    """Yield warnings of a snapshot that is as of the future, or as of a time before some of its rows."""
+    """Yield warnings of a snapshot that is as of the future, before some of its rows, or unknown beside a floor."""
     shown = value_in_quotes(shown_order(plan.rows.order_type, plan.as_of) or "")
     if plan.as_of is not None and not plan.by_file_name and future_of_values([plan.as_of], plan.now):
         yield f"{setting('snapshot.as.of')} is in the future, {shown}: all rows of deltas until then will be late"
+    if plan.is_snapshot and plan.as_of is None and plan.floor is not None and (late := result.counts["feed late"]):
+        floor = value_in_quotes(shown_order(plan.rows.order_type, plan.floor) or "")
+        yield (
+            f"{counted(late, 'row')} of the snapshot {'is' if late == 1 else 'are'} late, so the result lacks "
+            f"{'it' if late == 1 else 'them'}: {MASTER} has the floor {floor} of a truncate or snapshot, and older "
+            f"rows count as deleted. If the snapshot was taken later, say when with {setting('snapshot.as.of')}"
+        )
     if result.newer is not None:
         rows, lowest = result.newer
         example = value_in_quotes(shown_order(plan.rows.order_type, lowest) or "")

@@ -23,6 +23,8 @@ from tests.laws.test_floor_of_tables import Applied
 from tests.laws.test_registers import ENGINES, KEYS, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
+from tests.support.named_runs import Work
+from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
 from tests.table.test_several_writers import PHASES, at_phase
 
@@ -299,3 +301,24 @@ def test_rows_that_are_newer_than_their_snapshot_are_a_warning(engine: str, tmp_
         warned = [one for one in report.warnings if one.startswith("snapshot.as.of is '")]
         assert len(warned) == len(said)
         assert all(text in one for text, one in zip(said, warned, strict=True))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_snapshot_as_of_no_time_below_a_floor_is_a_warning(engine: str, tmp_path: Path) -> None:
+    """Its rows are late, so the result is not the snapshot."""
+    work = Work(tmp_path, engine, {"key": "id", "order_by": "at", "header": "true", "allow.empty.master": "true"})
+    (tmp_path / "master").mkdir()
+    first = work.put("first/a.csv", b"op,id,at,n\nI,1,5,a\nI,2,12,b\nT,,10,\n")
+    full = work.put("full/b.csv", b"id,at,n\n1,5,a\n2,13,b\n3,3,x\n")
+    marks, snapshot = {"op": "op", "truncate.op.code": "T"}, {"sync.mode": "full"}
+    work.run(marks, feed="first")
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "header": "true", **NO_LIMITS})
+    table.apply(str(first), op="op", truncate_op_code="T")
+    late = "2 rows of the snapshot are late, so the result lacks them: {} has the floor '10'"
+    for report, place in (
+        (work.run(snapshot, master="out1", feed="full"), "the master"),
+        (table.apply(str(full), sync_mode="full"), "the table"),
+    ):
+        assert [one.startswith(late.format(place)) for one in report.warnings] == [True]
+    assert work.run({**snapshot, "snapshot.as.of": "13"}, master="out1", feed="full").warnings == ()
+    assert len(work.rows()) == 3
