@@ -23,7 +23,7 @@ from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import TOMBSTONES, Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
-from mutator.rules.envelopes import with_messages_of
+from mutator.rules.envelopes import OF_MESSAGES, with_messages_of
 from mutator.rules.epochs import EPOCHS
 from mutator.rules.order_types import NO_ORDER, is_same_order
 
@@ -300,11 +300,13 @@ class State:
 
     def _restored(self, version: Commit, restored: Restored) -> State:
         """Return the state after a restore: that of the earlier version, with the tags of the newest one."""
+        others = {name: one for name, one in self.settings.items() if name not in OF_MESSAGES}
         return replace(
             self,
             commit=bare(version),
             spec=restored.spec or {},
             known=KnownFeed(restored.feed),
+            settings={**others, **version.settings},
             transactions=restored.transactions,
             undone=frozenset(self.schemas.keys() - set(restored.forms)),
         )

@@ -552,6 +552,17 @@ def test_a_feed_without_the_order_of_the_place(tmp_path: Path) -> None:
         work.run({"op": "op", "order_by": "source.lsn"}, master="out1", feed="again")
 
 
+def test_a_restored_table_reads_messages_as_it_did(tmp_path: Path) -> None:
+    """Not as the applies did that the restore undoes."""
+    table, work = Table.create(str(tmp_path / "table"), {"key": "id", **NO_LIMITS}), Work(tmp_path)
+    known = {"feed_dialect": "debezium-json", "feed_table": "public.t"}
+    table.apply(str(work.put("f_1.json", lines(message("c", ROW, lsn=5)))), **known, feed_time_unit="us")
+    table.apply(str(work.put("f_2.json", lines(message("c", OTHER, lsn=6)))), **known, feed_time_unit="ms")
+    for number, unit in ((1, "us"), (2, "ms"), (0, None)):
+        table.restore(number)
+        assert Table(table.path).refresh().at().state.settings.get("feed.time.unit") == unit
+
+
 def test_the_first_run_of_a_base_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its settings name no order fields: the messages say them."""
     base, made = tmp_path / "base", ("--key", "id", "-D", "feed.dialect=debezium-json", "-q")
