@@ -34,6 +34,7 @@ MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _MOST = 3  # failures in a row, after which no more lines are tried
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text than 0
 _NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
+_ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 _BYTES = pa.large_binary()
 _NULL = b"null"  # Arrow may not take it for an object without members
 
@@ -126,14 +127,14 @@ def usual_schema(lines: Sequence[bytes]) -> Any:
         return None
     body = b"\n".join(objects)
     try:
-        OBJECT.decode_lines(body)  # refuses more levels than Arrow's parser, which is recursive, can take
+        _ANYTHING.decode_lines(body)  # refuses NaN, and more levels than Arrow's parser, which is recursive, can take
         table = arrow_json.read_json(pa.BufferReader(body), _at_once(body))
         if table.num_rows != len(objects) or any(depth(kind) > MOST_LEVELS for kind in table.schema.types):
             return None
     except (msgspec.DecodeError, RecursionError, pa.ArrowInvalid):
         return None
     doubles = [one for column in table.columns for one in _doubles(column.chunk(0))]
-    if doubles and (any(one in body for one in _NO_NUMBERS) or any(map(_is_beyond, doubles))):
+    if any(map(_is_beyond, doubles)):
         return None
     return pa.schema([(one.name, without_times(one.type)) for one in table.schema])
 
