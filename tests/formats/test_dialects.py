@@ -1,6 +1,6 @@
-"""One story of a table, told by each dialect of messages: the rows and the counts are the same.
+"""One story of a table, told by each dialect of messages, and what only one of them can say.
 
-And what only one of them can say.
+``tests.laws.test_dialect_laws`` has the law that each of them says the same.
 """
 
 from __future__ import annotations
@@ -37,28 +37,6 @@ from tests.support.told_dialects import (
     row,
     work_of,
 )
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_story(tmp_path: Path, dialect: str, engine: str) -> None:
-    told = DIALECTS[dialect]
-    work = work_of(tmp_path, dialect, engine)
-    for name, changes in FILES.items():
-        put(work, dialect, f"feed/{name}", *map(told.message, changes))
-    report = work.run()
-
-    assert sorted(work.rows(), key=lambda one: one["id"]) == END
-    order = work.manifest.spec["order"]
-    assert order.get("fields", [order.get("field")]) == [*told.order]
-    counts = {name.removeprefix("feed "): count for name, count in report.counts.items() if name.startswith("feed ")}
-    assert {name: count for name, count in counts.items() if count} == {
-        "rows": 15,
-        "halves": 1,
-        "inserted": 5,
-        "delete of unknown": 2,
-        "superseded": 9,
-    }
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -318,21 +296,6 @@ def test_a_message_with_several_rows(tmp_path: Path, engine: str) -> None:
     assert (report.counts["feed rows"], report.counts["feed halves"]) == (2, 5)
     assert (report.counts["feed superseded"], report.counts["feed delete of unknown"]) == (3, 1)
     assert "5 mutations more than feed rows, because some rows say several" in str(report)
-
-
-TRUNCATES = {
-    "ogg": {**ogg(STORY[2]), "op_type": "T", "before": None, "after": None},
-    "canal": {**canal(STORY[2]), "type": "TRUNCATE", "isDdl": True, "data": None, "old": None, "mysqlType": None},
-}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dialect", TRUNCATES)
-def test_a_truncate_deletes_what_is_older(tmp_path: Path, dialect: str, engine: str) -> None:
-    work, message = work_of(tmp_path, dialect, engine), DIALECTS[dialect].message
-    work.put("feed/f_1.json", lines(TRUNCATES[dialect], *map(message, (*STORY[:2], STORY[8]))))
-    report = work.run()
-    assert (work.rows(), report.counts["feed truncate"]) == ([STORY[8].after], 1)
 
 
 def test_types_of_mysql(tmp_path: Path) -> None:

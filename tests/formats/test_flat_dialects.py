@@ -15,7 +15,7 @@ from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from mutator.table.table import Table
 from tests.formats.test_debezium_json import lines
-from tests.support.named_runs import ENGINES, Work
+from tests.support.named_runs import Work
 
 HEAD = pa.schema([("id", pa.int64()), ("n", pa.string())])
 # Transaction, what a row does, ID, value
@@ -136,30 +136,6 @@ def work_of(tmp_path: Path, case: Case, engine: str = "blocks") -> Work:
     work = Work(tmp_path, engine, settings)
     work.put("master/m", pa.Table.from_pylist([{"id": 9, "n": "z"}], HEAD), "parquet")
     return work
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("form", ["csv", "json", "parquet", "avro", "orc"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.dialect)
-def test_a_story(tmp_path: Path, case: Case, form: str, engine: str) -> None:
-    if form == "avro" and case.dialect in ("sqlserver-cdc", "ticdc-csv"):
-        pytest.skip("Avro has no $ in names")
-    work = work_of(tmp_path, case, engine)
-    rows = case.rows(STORY)
-    halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    if case.has_order:  # the order of rows in a file means nothing
-        halves = [half[::-1] for half in halves]
-    for number, half in enumerate(halves, 1):
-        put(work, f"feed/{case.name.format(number)}", half, form)
-    report = work.run()
-
-    assert not report.rejects
-    assert work.rows() == RESULT
-    assert work.table().schema.names == HEAD.names
-    again = work.run({"consumed.files": "merge"}, master="out1")
-    assert not report.counts["feed rows"] - again.counts["feed rows"]
-    assert work.rows() == RESULT
-    assert again.counts["feed deleted"] == again.counts["feed inserted"] == again.counts["feed updated"] == 0
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "before" in case.codes], ids=lambda case: case.dialect)

@@ -70,9 +70,9 @@ class _Story:
             ]
         return [*found, *(self._insert(table, 90) for table in (self._items, self._parts))]
 
-    def transactions(self, number: int) -> Iterator[str]:
+    def transactions(self, number: int, truncates: bool = True) -> Iterator[str]:
         """Yield the statements of some transactions."""
-        kinds, weights = zip(*self._KINDS, strict=True)
+        kinds, weights = zip(*(self._KINDS if truncates else self._KINDS[:-1]), strict=True)
         for _ in range(number):
             (kind,) = self._rng.choices(kinds, weights)
             end = "ROLLBACK" if self._rng.random() < 0.03 else "COMMIT"
@@ -169,7 +169,7 @@ class _Story:
         (_many_rows, 3),
         (_in_part, 4),
         (_of_parts, 25),
-        (_truncate, 3),
+        (_truncate, 3),  # the last, so that it can be left out
     )
 
 
@@ -189,7 +189,8 @@ def capture(connector: str, transactions: int, seed: int) -> Captured:
         connectors = [_properties(found, number, form) for number, form in enumerate(FORMS, 1)]
         topic = f"{found.schema}.{_SIGNALS}"
         with Engine(connectors) as engine:
-            started = [pool.submit(found.run, one.transactions(transactions // 10)) for one in stories]
+            # MariaDB cannot read a table in a snapshot that is truncated meanwhile
+            started = [pool.submit(found.run, one.transactions(transactions // 10, truncates=False)) for one in stories]
             # A snapshot leaves signals out
             wait_until(lambda: engine.have(topic, b'"begin ') or found.run([_signal(found, "begin", "none")]), 0.2)
             for one in started:
