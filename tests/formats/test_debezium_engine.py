@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from collections.abc import Mapping
 from itertools import pairwise
@@ -69,7 +70,11 @@ def transactions(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="module", params=[*TABLES])
 def captured(request: pytest.FixtureRequest, transactions: int) -> tuple[str, Captured]:
     """Return the name of a database, and what Debezium captured of it."""
-    return request.param, capture(request.param, transactions, seed=transactions)
+    found = capture(request.param, transactions, seed=transactions)
+    said = [json.loads(one) for (form, _), messages in found.messages.items() if form == "plain" for one in messages]
+    kinds = {(one["op"], one["source"].get("snapshot") == "incremental") for one in said if one}
+    assert kinds == {("r", True), *((op, False) for op in "crudt")}
+    return request.param, found
 
 
 @pytest.mark.rest
