@@ -33,7 +33,7 @@ from mutator.rules.header_lines import header_names, is_line_of_names
 from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
 from mutator.rules.order_types import parts_of, tuple_type
 from mutator.rules.order_units import epoch_unit
-from mutator.rules.snapshot_times import OneTime
+from mutator.rules.snapshot_rows import OneTime
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY

@@ -117,13 +117,16 @@ def recorded_fields(order: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def is_same_order(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether the values of two orders in manifests can be compared: every integer is a decimal.
+    """Return whether the values of two orders in manifests can be compared.
+
+    Every integer is a decimal, and rows with NULL were rejects before an order took it as the lowest value.
 
     >>> is_same_order({"by": "field", "field": "a", "type": "long"}, {"by": "field", "field": "a", "type": "decimal"})
     True
     """
     types = {one.get("type"), other.get("type")}
-    return {**one, "type": None} == {**other, "type": None} and (len(types) == 1 or types == {"long", "decimal"})
+    fields = ({name: value for name, value in order.items() if name not in ("type", "null")} for order in (one, other))
+    return next(fields) == next(fields) and (len(types) == 1 or types == {"long", "decimal"})
 
 
 def in_words(order: Mapping[str, Any]) -> str:

@@ -179,8 +179,6 @@ def test_messages_on_a_dataset_in_place_of_a_table_say_what_works(tmp_path, monk
     assert main(["table", "create", "NEW", *key]) == 5
     assert f"merge into the table with: mutator table apply {tmp_path}/NEW --feed" in capsys.readouterr().err
     for words, cure in (
-        (["verify", "NEW"], "verify"),
-        (["verify", "NEW", "--repair"], "verify --repair"),
         (["changes", "NEW"], "changes"),
         (["workflow", "status", "NEW"], "export"),
     ):

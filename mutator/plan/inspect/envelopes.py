@@ -27,7 +27,8 @@ from mutator.rules.dialects.flat_dialects import SEQUENCE
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, Unclear, other_subjects
 from mutator.rules.envelopes import ENVELOPES, of_first_load, recognized
 from mutator.rules.order_types import Part, as_tuple, recorded_fields, tuple_type
-from mutator.rules.snapshot_times import OneTime, TimeField
+from mutator.rules.snapshot_rows import OneTime
+from mutator.rules.snapshot_times import TimeField
 from mutator.rules.typed_values import canonical
 from mutator.storage import blocks, storage_for
 

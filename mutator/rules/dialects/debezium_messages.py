@@ -59,7 +59,7 @@ def order_parts(connector: str | None) -> tuple[OrderPart, ...]:
     """Return the fields that order the messages of a connector; those of all if the first rows do not say which it is.
 
     >>> [part.name for part in order_parts("mysql")]
-    ['source.file', 'source.pos', 'source.row']
+    ['source.server_id', 'source.file', 'source.pos', 'source.row']
     """
     return _ANY_PART if connector is None else ORDERS.get(connector, ())
 
