@@ -74,20 +74,15 @@ class UsualLines:
             return None
         self.failures += 1
         before: Any = None
-        objects = body
-        if self.around is not None:
-            found = _unwrapped(body, *self.around)
-            if found is None:
-                return None
-            before, objects = found
-        elif (np.frombuffer(body, np.uint8)[starts] == _NULL[0]).any():
-            for _ in range(2):  # a line feed ends one line and is before the next
-                objects = (b"\n" + objects).replace(b"\nnull\n", b"\n{}\n")[1:]
-        table = self._read(objects)
+        if self.around is None:
+            objects = _without_nulls(body, starts)
+        else:
+            before, objects = _unwrapped(body, *self.around) or (None, None)
+        table = None if objects is None else self._read(objects)
         if table is None or table.num_rows != len(starts):
             return None
         columns = [_at(table, path) if path else before for path in self.paths]
-        if any(map(_has_zero, columns)) and _MINUS_ZERO.search(objects):
+        if any(map(_has_zero, columns)) and _MINUS_ZERO.search(objects or b""):
             return None
         self.failures = 0
         return [
@@ -210,6 +205,23 @@ def _read_as(data_type: Any) -> Any:
 
 def _is_exact(data_type: Any) -> bool:
     return bool(data_type == AS_TEXT)
+
+
+def _without_nulls(body: bytes, starts: Ints) -> bytes | None:
+    """Return lines with ``{}`` in place of ``null``; None for other words. starts: offsets of all lines.
+
+    >>> _without_nulls(b'{"a":1}\\nnull\\n', np.array([0, 8]))
+    b'{"a":1}\\n{}  \\n'
+    """
+    text = np.frombuffer(body, np.uint8)
+    nulls = starts[text[starts] == _NULL[0]]
+    if not len(nulls):
+        return body
+    text, places = text.copy(), nulls[:, None] + np.arange(len(_NULL) + 1)
+    if places.max() >= len(text) or (text[places] != np.frombuffer(_NULL + b"\n", np.uint8)).any():
+        return None
+    text[places] = np.frombuffer(b"{}  \n", np.uint8)
+    return text.tobytes()
 
 
 def _type_at(schema: Any, path: Sequence[str]) -> Any:
