@@ -67,6 +67,7 @@ _UPSERTS, _DELETE, _TRUNCATE = {b"c", b"r", b"u"}, b"d", b"t"
 CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled in (code, code.upper())}
 CODES |= {b"m": b"message", b"M": b"message"}
 _ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
+_IMAGES = ("after", "before")
 _UNRANKED = "which is not one of those whose rows were merged, nor of those in the first rows of the file: set its "
 _UNRANKED += "epoch in order.epoch"
 _PLACEHOLDER = "__debezium_unavailable_value"
@@ -322,16 +323,17 @@ class DebeziumJson(DebeziumMessages):
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumJson:
         """Return the envelope of a file: with its form, its table, its connector, and the types in its schema."""
         own = replace(self, keys=named_keys(keys), prefix=prefix_of(schema))
-        paths = [own.prefix + name for name in ("op", "source.connector", "after", "before", *TABLE_PATHS)]
+        images = () if self.table is None else _IMAGES  # else all rows of the file show its fields
+        paths = [own.prefix + name for name in ("op", "source.connector", *TABLE_PATHS, *images)]
         names = [*paths, own.prefix + SERVER.path, *(("schema",) if own.prefix else ())]
         batch = first.batch(schema_of_messages(own.prefix, schema, ()), names)
         if batch is None:
             return replace(own, about=self.table)
         own = replace(own, sources=servers_of(batch.column(own.prefix + SERVER.path).unique().to_pylist()))
-        texts = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch)
-        rows, images = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True), list[bytes]()
-        for op, connector, after, before, *names, text in rows:
-            name = table_name(*names)
+        texts, found = batch.column("schema").to_pylist() if own.prefix else [None] * len(batch), list[bytes]()
+        rows = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True)
+        for op, connector, schema_name, database, table, *objects, text in rows:
+            name = table_name(schema_name, database, table)
             if op is None or connector is None:
                 continue
             own = replace(own, connector=connector.decode())
@@ -340,11 +342,11 @@ class DebeziumJson(DebeziumMessages):
             if own.about is None:
                 own = replace(own, types=column_types(text or b""), schema_text=row_schema(text or b""), about=name)
             if self.table is None:
-                return own  # all rows of the file show its fields
-            images += [image for image in (after, before) if (image or b"").startswith(b"{")]
+                return own
+            found += [image for image in objects if (image or b"").startswith(b"{")]
         known = objects_in(payload_of(schema, own.prefix), "after") or ()
         own = replace(own, about=self.table, of_any_table=tuple(one.name for one in known))
-        return own if self.table is None else replace(own, fields_of_table=first.members(images))
+        return own if self.table is None else replace(own, fields_of_table=first.members(found))
 
     def tables(self, schema: Any, first: FirstOfFile) -> list[str]:
         """Return the tables in ``source``."""
