@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
+from mutator.formats.content import KeyFile, Window, Wrapped
 from mutator.formats.files import key_files
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import read_rows
+from mutator.rules.envelope import FileOperation, Keys, Unwrapped
 from mutator.table.table import Table
 from tests.formats.test_debezium_avro import ROWS
 from tests.formats.test_debezium_avro import message as of_avro
 from tests.formats.test_debezium_json import DEBEZIUM, FEEDS, TABLES, _lines, lines, message
 from tests.support import local_engine
 from tests.support.connect_files import avro_file
+from tests.support.in_memory import InMemory
 from tests.support.named_runs import ENGINES, Work, avro
 from tests.support.no_limits import NO_LIMITS
 
@@ -95,6 +104,66 @@ def test_deletes_without_a_key(
     assert (report.counts["feed rows"], report.rejects) == (len(rows), {})
     note = f"1 file of keys or headers ({twin[5:]}) are not read; feed.keys=beside reads keys for deletes without one"
     assert (note in without.notes) == is_beside
+
+
+@dataclass(frozen=True)
+class Counted(InMemory):
+    """Content that counts the bytes that are read from streams."""
+
+    sizes: list[int] = field(default_factory=list)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield small ones."""
+        yield from (self.data[start : start + 100] for start in range(0, len(self.data), 100))
+
+    def file(self) -> Any:
+        """Open the content."""
+        sizes = self.sizes
+
+        class Stream(BytesIO):
+            def read(self, size: int | None = -1) -> bytes:
+                found = super().read(size)
+                sizes.append(len(found))
+                return found
+
+            def __next__(self) -> bytes:
+                found = super().__next__()
+                sizes.append(len(found))
+                return found
+
+        return Stream(self.data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryOther(FileOperation):
+    """Rows of the keys of every other message."""
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        return ["op"]
+
+    def unwrap_with_keys(self, batch: Any, records: Any, keys: Keys) -> Unwrapped:
+        rows = np.arange(len(batch))[::2]
+        return Unwrapped(pa.RecordBatch.from_pydict(dict(keys(rows, ["id"]))), rows)
+
+
+@pytest.mark.parametrize("key_format", ["json", "avro"])
+@pytest.mark.parametrize("dialect", ["json", "avro"])
+def test_a_split_reads_both_files_once(dialect: str, key_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of its batches have deletes without a key."""
+    monkeypatch.setattr(key_files, "_BLOCK", 64)
+    monkeypatch.setattr("mutator.formats.files.json_lines._CHUNK", 400)
+    rows, keys = story(message if dialect == "json" else of_avro)
+    made = {"json": json_lines, "avro": containers}
+    values, of_rows, of_keys = made[dialect](rows), Counted(made[dialect](rows)), Counted(made[key_format](keys))
+    schema = FILE_FORMATS[dialect].probe(BytesIO(values), Dialect()).schema
+    wrapped = Wrapped(EveryOther(), schema, KeyFile(of_keys, key_format, of_rows))
+    found = list(read_rows(dialect, Counted(values, Window("lf", wrapped=wrapped)), schema, ["id"], Dialect()))
+    assert len(found) > 5
+    sizes = [one.lines for one in found]
+    expected = [keys[row]["id"] for row, size in zip(np.cumsum([0, *sizes]), sizes, strict=False)]
+    assert [int(one.batch.column(0)[0].as_py()) for one in found] == expected
+    for content in (of_rows, of_keys):
+        assert sum(content.sizes) <= 4 * len(content.data)  # the header of Avro several times
 
 
 def test_keys_of_a_genuine_feed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.envelope import Keys, Unclear
+from mutator.rules.envelope import Unclear
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_paths import DEFAULT
 
@@ -64,10 +64,11 @@ def _unwrapped(
     """Yield the rows of records in those of a file. Most arguments are as for ``FileFormat.read``."""
     envelope, of_file = wrapped.envelope, FILE_FORMATS[file_format]
     fields = envelope.file_fields(names)
+    keys = None if wrapped.keys is None else _keys(wrapped.keys, file_format)
     for found in of_file.read(content, envelope.file_schema(wrapped.schema, schema), fields, dialect):
         unwrap = envelope.unwrap
-        if wrapped.keys is not None:
-            unwrap = partial(envelope.unwrap_with_keys, keys=_keys_of(wrapped.keys, file_format, found.offsets))
+        if keys is not None:
+            unwrap = partial(envelope.unwrap_with_keys, keys=partial(keys.keys_of, found.offsets))
         try:
             batch, rows, as_text = unwrap(found.batch, schema)
         except Unclear as fault:
@@ -82,10 +83,10 @@ def _unwrapped(
         yield found
 
 
-def _keys_of(keys: KeyFile, file_format: str, offsets: Ints) -> Keys:
-    from mutator.formats.files.key_files import keys_of  # with Avro, which other runs need not load
+def _keys(keys: KeyFile, file_format: str) -> Any:
+    from mutator.formats.files.key_files import KeyReader  # with Avro, which other runs need not load
 
-    return partial(keys_of, keys, file_format, offsets)
+    return KeyReader(keys, file_format)
 
 
 def _lines(raw: Callable[[], ByteColumn], rows: Ints) -> ByteColumn:
