@@ -11,7 +11,7 @@ DataType(string)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -34,10 +34,23 @@ def read_as(column: Any, member: Any) -> Any:
     >>> read_as(pa.field("price", pa.float64()), pa.field("price", pa.float64())).type
     DataType(double)
     """
-    if member is None:
+    if member is None or pa.types.is_null(member.type):
         return pa.field(column.name, pa.string())
     exact = not pa.types.is_floating(member.type) or member.type == column.type
     return member if exact else member.with_type(AS_TEXT)
+
+
+def with_text(data_type: Any, is_replaced: Callable[[Any], bool]) -> Any:
+    """Return a type with text in place of some types, at all levels.
+
+    >>> print(with_text(pa.struct([("a", pa.null()), ("b", pa.list_(pa.null()))]), pa.types.is_null))
+    struct<a: string, b: list<item: string>>
+    """
+    if pa.types.is_struct(data_type):
+        return pa.struct([(field.name, with_text(field.type, is_replaced)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(with_text(data_type.value_type, is_replaced))
+    return pa.string() if is_replaced(data_type) else data_type
 
 
 def path_in(schema: Any, name: str) -> tuple[str, ...] | None:

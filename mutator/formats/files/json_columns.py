@@ -28,7 +28,7 @@ import pyarrow.json as arrow_json
 
 from mutator.formats.files.json_members import OBJECT
 from mutator.rules.byte_columns import Ints
-from mutator.rules.json_paths import AS_TEXT, path_in
+from mutator.rules.json_paths import AS_TEXT, path_in, with_text
 
 MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
 _MOST = 3  # failures in a row, after which no more lines are tried
@@ -112,8 +112,8 @@ def usual_schema(lines: Sequence[bytes]) -> Any:
 
     >>> print(usual_schema([b'{"id":7,"changed":{"at":null}}', b"null", b'{"id":0.5}']))
     id: double
-    changed: struct<at: string>
-      child 0, at: string
+    changed: struct<at: null>
+      child 0, at: null
     >>> usual_schema([b'{"id":7}', b'{"id":"7"}']) is usual_schema([b'{"id":9223372036854775808}']) is None
     True
     """
@@ -156,12 +156,8 @@ def depth(data_type: Any) -> int:
 
 
 def without_times(data_type: Any) -> Any:
-    """Return a type with text in place of the times that Arrow sees in texts, and of values that are always null."""
-    if pa.types.is_struct(data_type):
-        return pa.struct([(field.name, without_times(field.type)) for field in data_type])
-    if pa.types.is_list(data_type):
-        return pa.list_(without_times(data_type.value_type))
-    return pa.string() if pa.types.is_temporal(data_type) or pa.types.is_null(data_type) else data_type
+    """Return a type with text in place of the times that Arrow sees in texts."""
+    return with_text(data_type, pa.types.is_temporal)
 
 
 def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | None:
@@ -197,7 +193,7 @@ def _read_as(data_type: Any) -> Any:
         return pa.struct([one.with_type(_read_as(one.type)) for one in data_type])
     if types.is_integer(data_type) and data_type != pa.uint64():
         return pa.int64()
-    if types.is_temporal(data_type):
+    if types.is_temporal(data_type) or types.is_null(data_type):
         return pa.string()
     same = (types.is_string, types.is_boolean, types.is_float64, types.is_decimal128, types.is_list)
     return data_type if any(of(data_type) for of in same) else AS_TEXT

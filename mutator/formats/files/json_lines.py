@@ -2,7 +2,8 @@
 
 A value is read as text, exactly as the line has it: a number keeps its digits, and a nested value is JSON. The run
 decides the types, as for CSV. ``null`` is NULL, and so is a member that a row lacks. The fields of a file are the
-members of its first rows. A row with another member is a reject, and so is a row with one member twice.
+members of its first rows; the type of one that is always NULL there is pa.null(), so that other files decide it. A row
+with another member is a reject, and so is a row with one member twice.
 """
 
 from __future__ import annotations
@@ -140,8 +141,10 @@ def _schemas(lines: Sequence[bytes]) -> tuple[Any, Any]:
 
 
 def _type_of(values: Sequence[bytes]) -> Any:
-    """Return the pa.DataType that fits some values; text if none does."""
+    """Return the pa.DataType that fits some values; text if none does, null if all are null."""
     kinds = {_kind(value) for value in values} - {pa.null()}
+    if not kinds:
+        return pa.null()
     if kinds == {pa.int64(), pa.float64()}:
         return pa.float64()
     if len(kinds) != 1:

@@ -1,7 +1,8 @@
 """The fields of files that do not store types: those of JSON Lines, whose values have only kinds.
 
 A master says more than the first values of a feed file: a field has the type that it has there, and a field that the
-file lacks is NULL in its rows. What remains is inferred from all files of the feed alike.
+file lacks is NULL in its rows. What remains is inferred from all files of the feed alike; a field without any value in
+their first rows is text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
+from mutator.rules.json_paths import with_text
 from mutator.rules.schema_evolution import widened
 
 
@@ -38,6 +40,7 @@ def with_known_types(
     for field in (field for schema in inferred for field in schema if field.name not in types):
         fitting = _common(more.get(field.name, field.type), field.type)
         more[field.name] = fitting if typed and (nested or not pa.types.is_nested(fitting)) else pa.string()
+    more = {name: with_text(data_type, pa.types.is_null) for name, data_type in more.items()}
     schema = pa.schema([*types.items(), *more.items()])
     found = [
         replace(one, file_schema=FileSchema(schema, typed, bom=one.bom), width=len(schema))
