@@ -185,7 +185,8 @@ def _order_hint(known: State | None, reason: str, layout: Any, rows: FirstRows) 
         return tuple_type([*parts[:number], parts[number]._replace(type=own), *parts[number + 1 :]])
 
     found = order_hint(facts, order_type, whole)
-    if found is None and len(parts) > 1 and _are_most(len(facts.invalid(order_type).values), facts):
+    some = Facts([value for value in facts.values if value is not None])  # of NULL, another sentence says more
+    if found is None and len(parts) > 1 and _are_most(len(some.invalid(order_type).values), some):
         found = f"field {field} has no values of type {order_type}: {_type_setting(whole('string'))}"
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")

@@ -200,6 +200,20 @@ def test_dates_that_are_not_iso_8601(job, order_type):
     job.refused(DataError, hint, settings={**CONFIG, "temporal.ordering.field.type": order_type})
 
 
+@pytest.mark.parametrize(
+    ("first", "hint"),
+    [
+        ("null", "\nWith null.order=lowest, NULL is older than all other order values. Fix"),
+        ('"x"', "field a has no values of type long: use -D 'order_type=string, long'. Fix"),
+    ],
+)
+def test_a_part_of_a_tuple_has_no_value_of_its_type(job, first, hint):
+    job.put("base.txt", b"id,a,b\n1,5,5\n", "master")
+    job.put("up.json", f'{{"id": 1, "a": {first}, "b": 6}}\n{{"id": 2, "a": {first}, "b": 7}}\n'.encode())
+    settings = {"key": "id", "order_by": "a, b", "order_type": "long, long", "master.format": "csv"}
+    job.refused(DataError, hint, settings={**settings, "output.format": "csv"})
+
+
 @pytest.mark.parametrize(("row", "said"), [(b'{"ID": 2, "at": 7}', "ID where the field is id"), (b'{"id": 2}', "")])
 def test_a_field_of_json_in_another_case(job, row, said):
     job.put("base.txt", b"id,at\n1,5\n", "master")
