@@ -83,9 +83,9 @@ FEEDS: dict[int, dict[str, str]] = {
             "{path}: has no feed files, and {the master} has no rows yet, so there is nothing to merge; check the "
             "path, or run again when feed files have arrived"
         ),
-        "feed.table.none": (
-            "no message of the feed is of {feed.table={table}} (in the first rows of each file), and {the master} has "
-            "no rows yet, so its fields are not known; correct it, or run again when it has messages"
+        "feed.rows.none": (
+            "no message of the feed has a row{whose} (in the first rows of each file), and {the master} has no rows "
+            "yet, so its fields are not known; {cure}run again when it has rows"
         ),
     },
     3: {  # data

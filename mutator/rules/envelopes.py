@@ -87,12 +87,12 @@ def _messages(
 ) -> Callable[[Sequence[str], Callable[[str], Sequence[bytes | None]]], bool]:
     """Return what recognizes messages with some members, one of images, and one that has nothing but codes.
 
-    kind: the member with codes. images: the members with images, or the beginnings of the paths of members in them.
+    kind: the member with codes. images: the members with images; all may be NULL, as in truncates.
     """
     known = frozenset(code.encode() for code in codes)
 
     def recognizes(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
-        if not {kind, *members} <= {*names} or not any(name.startswith(image) for name in names for image in images):
+        if not {kind, *members} <= {*names} or {name.partition(".")[0] for name in names}.isdisjoint(images):
             return False
         found = {value for value in values(kind) if value is not None}
         return bool(found) and found <= known
@@ -226,7 +226,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the type of a message says what it does",
         _OF_TABLES,
         ("json",),
-        recognizes=_messages("type", _TYPES_OF_MAXWELL, _AROUND_MAXWELL[:4], ("data.",)),
+        recognizes=_messages("type", _TYPES_OF_MAXWELL, _AROUND_MAXWELL[:4], ("data",)),
         around=_AROUND_MAXWELL,
         inserts=("bootstrap-insert", "insert"),
     ),
@@ -248,7 +248,7 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
         "the op_type of a message says what it does",
         _OF_TABLES,
         ("json",),
-        recognizes=_messages("op_type", "IUDT", ("table",), ("before.", "after.")),
+        recognizes=_messages("op_type", "IUDT", ("table",), ("before", "after")),
         around=_AROUND_OGG,
         inserts=("insert",),
     ),

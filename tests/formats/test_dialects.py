@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import mutator
+from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
 from mutator.table.table import Table
@@ -120,6 +121,34 @@ def test_messages_that_are_no_rows(
     report = work.run()
     assert (work.rows(), report.counts["feed rows"], report.rejects) == ([STORY[0].after], 1, {})
     assert f"messages that are no rows: {note}" in report.notes
+
+
+NO_IMAGES = {"before": None, "after": None}
+TRUNCATES = {
+    "debezium": {"op": "t", **NO_IMAGES},
+    "canal": {"type": "TRUNCATE", "isDdl": True, "data": None, "old": None},
+    "ogg": {"op_type": "T", **NO_IMAGES},
+}
+
+
+@pytest.mark.parametrize("dialect", TRUNCATES)
+def test_a_feed_of_truncates_alone(tmp_path: Path, dialect: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says its table and its order, but no fields."""
+    work = work_of(tmp_path, dialect)
+    message = DIALECTS[dialect].message
+    put(work, dialect, "feed/f_1", *map(message, STORY[:3]))
+    work.run()
+    assert len(work.rows()) == 3
+    put(work, dialect, "truncates/f_2", {**message(STORY[-1]), **TRUNCATES[dialect]})
+    work.run(master="out1", feed="truncates")
+    assert work.files == []
+    (tmp_path / "none").mkdir()
+    for table in ("", "d.t"):
+        whose = f" of feed.table={table}" if table else ""
+        with pytest.raises(ConfigError, match=rf"no message of the feed has a row{whose} \(in the first rows"):
+            work.run({"allow.empty.master": "true", "feed.table": table}, master="none", feed="truncates")
+    main(["init", "--feed", str(tmp_path / "truncates"), "-o", "-"])
+    assert f'"feed.dialect" = "{DIALECTS[dialect].name}"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
                 what = f"has messages in the order of {own}, and other files in that of {other}"
                 raise error("format", path=one.path, what=what, cure=_ONE_ORDER)
         if not found:
-            check_any_of_table(rows.ops, feed)
+            check_any_row(rows.ops, feed)
             what = "is not set, and no message of the feed says what orders it"
             cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
@@ -240,16 +240,17 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     return order
 
 
-def check_any_of_table(ops: OpSpec, feed: Sequence[Source]) -> None:
-    """Raise ConfigError if the first rows of no feed file are of the table that is wanted, so that none has its fields.
+def check_any_row(ops: OpSpec, feed: Sequence[Source]) -> None:
+    """Raise ConfigError if the first messages of all feed files have no row of the table, so that none has its fields.
 
     Only for a place that has no rows of it either.
     """
-    if ops.table is not None and feed:
-        names = (name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names)
-        around = {ops.field, *(name for one in feed if one.wrapped is not None for name in one.wrapped.envelope.beside)}
-        if all(name in around for name in names):
-            raise error("feed.table.none", table=ops.table)
+    envelopes = [one.wrapped.envelope for one in feed if one.wrapped is not None]
+    if envelopes:
+        names = {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
+        if names <= {ops.field, *(name for one in envelopes for name in one.beside)}:
+            whose, cure = (f" of {setting(f'feed.table={ops.table}')}", "correct it, or ") if ops.table else ("", "")
+            raise error("feed.rows.none", whose=whose, cure=cure)
 
 
 def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:

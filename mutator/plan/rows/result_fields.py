@@ -28,7 +28,7 @@ from mutator.errors import error
 from mutator.errors.parts import MASTER, place, quoted_value, setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.path_fields import read_rows
-from mutator.plan.inspect.envelopes import check_any_of_table, envelope_of
+from mutator.plan.inspect.envelopes import check_any_row, envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE, RunFields
@@ -182,7 +182,7 @@ def check_names(
     if feed and fields.op is not None and fields.op not in known and (ops.recorded or _had_op(survey, fields.op)):
         _check_op(fields.op, feed[-1])
     if not any(name in known for name in fields.ids):
-        check_any_of_table(ops, survey.feed)
+        check_any_row(ops, survey.feed)
     newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
     named = [("id.field.ordinals", name) for name in fields.ids]
     orders = fields.orders if feed or not fields.orders_beside else ()

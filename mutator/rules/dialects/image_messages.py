@@ -130,6 +130,11 @@ class ImageMessages(MessageRows):
         """Return the fields that order messages such as the first ones of a file; none if nothing does."""
 
     @property
+    def _acts(self) -> frozenset[bytes]:
+        """The op codes of messages that change a table."""
+        return frozenset((self.delete, *(self.upsert_codes or ()), *self.truncate_codes))
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """The fields of rows of records that order them, and are no fields of the records."""
         return tuple(part.name for part in self.parts)
@@ -147,9 +152,8 @@ class ImageMessages(MessageRows):
         if batch is None:
             return replace(own, about=self.table)
         columns = dict(zip(names, batch.columns, strict=True))
-        acts = {self.delete, *(self.upsert_codes or ())}
         tables = [
-            table if self.codes.get(kind) in acts else None
+            table if self.codes.get(kind) in self._acts else None
             for kind, table in zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True)
         ]
         about = self.table or next((table for table in tables if table is not None), None)
@@ -159,15 +163,14 @@ class ImageMessages(MessageRows):
         return replace(own, about=about, orders=orders, fields_of_table=fields)
 
     def tables(self, schema: Any, first: FirstOfFile) -> Sequence[str]:
-        """Return the tables of the messages with a row."""
+        """Return the tables of the messages that change one."""
         names = [self.kind, *self.says]
         batch = first.batch(self.file_schema(schema, ()), names)
         if batch is None:
             return ()
         columns = dict(zip(names, batch.columns, strict=True))
-        acts = {self.delete, *(self.upsert_codes or ())}
         pairs = zip(columns[self.kind].to_pylist(), self.table_of(columns), strict=True)
-        return [table for kind, table in pairs if table is not None and self.codes.get(kind) in acts]
+        return [table for kind, table in pairs if table is not None and self.codes.get(kind) in self._acts]
 
     def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
         """Return the key in the first message of the table that names it."""

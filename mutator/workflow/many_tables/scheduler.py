@@ -103,7 +103,7 @@ def _bytes_at(path: str) -> int:
 
 _log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
-_QUIET = "feed.table.none"
+_QUIET = "feed.rows.none"
 _FATAL = ("spark.missing", "spark.connect.merge", "spark.lost")  # every other table would fail as well
 
 Tell = Callable[[TableResult, int, int], None]  # a table's result, number of ended tables, number of all tables
