@@ -94,6 +94,7 @@ USUAL = b'{"schema":{"fields":[1]},"payload":{"n":1}}'
         b'{"schema":{"fields":[1]},"payload":null}',
         b'{"schema":null,"payload":null}',
         b'{"payload":{"n":2},"schema":{"fields":[1]}}',
+        b'{"schema":{"fields":[1]},"payload":}\n{"schema":{"fields":[1]},"payload":{"n":2}{"n":3}}',
         b"null",
     ],
 )

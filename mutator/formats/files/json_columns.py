@@ -180,6 +180,8 @@ def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | N
         return None
     size = len(before)
     objects = [line[size:-1] if fits else _NULL for fits, line in zip(usual, lines, strict=True)]
+    if not all(one.startswith(b"{") or one == _NULL for one in objects):  # Arrow passes over an empty line
+        return None
     indices = pa.array([0 if fits else None for fits in usual], pa.int32())
     return pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)), b"\n".join(
         b"{}" if one == _NULL else one for one in objects
