@@ -9,7 +9,8 @@ from mutator.config.feed_settings import OF_DELETES, OF_ORDER, SHOWN_FIELDS, has
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
-from mutator.rules.envelopes import DIALECT, OF_MESSAGES
+from mutator.rules.envelope_kind import DIALECT
+from mutator.rules.envelopes import OF_MESSAGES
 from mutator.rules.order_types import POSITION, Part, has_position, parts_of, recorded_fields, type_of_fields
 from mutator.storage import located, located_to_write
 

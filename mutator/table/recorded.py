@@ -16,7 +16,8 @@ from mutator.errors import error
 from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
 from mutator.pipeline.master_settings import settings_of_state
-from mutator.rules.envelopes import DIALECT, OF_MESSAGES
+from mutator.rules.envelope_kind import DIALECT
+from mutator.rules.envelopes import OF_MESSAGES
 
 CALL = "mutator.Table"
 _OPERATION = "write.operation"

@@ -13,7 +13,8 @@ import mutator
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.rules.envelopes import ENVELOPES, EnvelopeKind
+from mutator.rules.envelope_kind import EnvelopeKind
+from mutator.rules.envelopes import ENVELOPES
 from tests.laws.test_floor import BY_NAME, RUN, world
 from tests.laws.test_registers import ENGINES, tombstones_in
 from tests.laws.toy_envelopes import KeyChanges, Messages, Row, lowered

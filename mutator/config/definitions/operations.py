@@ -8,7 +8,8 @@ from mutator.config import forms
 from mutator.config.definitions.setting import DELETES, defined
 from mutator.config.forms import one_of
 from mutator.rules.conditions import Condition
-from mutator.rules.envelopes import ENVELOPES, KEY_FILES, chosen_by
+from mutator.rules.envelope_kind import KEY_FILES
+from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.snapshot_times import FirstTime, TimeField
 
 

@@ -139,7 +139,7 @@ def unwrapped(rows: RowSpec, source: Source) -> Source:
     except ValueError as fault:
         cure = fault.cure if isinstance(fault, Unclear) else f"deliver the feed in the form that {chosen} expects"
         if {*rows.key.ids} <= {*stored.names}:
-            codes = f" ({' or '.join(kind.inserts)})" if kind.inserts else ""
+            codes = f" ({' or '.join(kind.traces.inserts)})" if kind.traces.inserts else ""
             cure += f"; if its rows are records, leave {setting(kind.setting)} out, or, where messages say what orders "
             cure += f"those of {MASTER}, deliver them as messages that insert them{codes}"
         raise error("format", path=source.path, what=fault, cure=cure) from None

@@ -13,7 +13,7 @@ from mutator.rules.envelopes import ENVELOPES
 
 def warnings_on_keys(rows: RowSpec, feed: Sequence[Source]) -> Iterator[str]:
     """Yield a warning if the ID is another than the one that is stated."""
-    stating = map(key_in, feed if ENVELOPES[rows.ops.envelope].key_file else ())
+    stating = map(key_in, feed if ENVELOPES[rows.ops.envelope].traces.key_file else ())
     names, where = next((one for one in stating if one[0]), ((), ""))
     if names and {*names} != {*map(str, rows.key.ids)}:
         shown, own = ", ".join(names), ", ".join(map(str, rows.key.ids))

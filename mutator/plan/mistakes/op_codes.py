@@ -84,7 +84,7 @@ def check_forgotten_dialect(rows: RowSpec, survey: Survey) -> None:
     """Raise ConfigError for messages around rows, whose fields do not include those of the key."""
     for source in survey.feed[:FILES] if rows.ops.dialect is None and not survey.compares else ():
         dialect = dialect_of(source)
-        around = () if dialect is None else ENVELOPES[dialect].around
+        around = () if dialect is None else ENVELOPES[dialect].traces.around
         if around and source.file_schema is not None:
             names = source.file_schema.schema.names
             ids = {names[one] if isinstance(one, int) and one < len(names) else one for one in rows.key.ids}

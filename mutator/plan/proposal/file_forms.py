@@ -243,7 +243,7 @@ def _without_header(
 
     typed: a file whose fields have names. known: the names in the header of another file. path: a file without one.
     """
-    head, shown = ENVELOPES[said.dialect].head, file_names.base_name(path)
+    head, shown = ENVELOPES[said.dialect].traces.head, file_names.base_name(path)
     width = max(width for found in dialect.widths for width in found) + len(head) * said.is_first_load
     names, question = [*head, *(f"field_{at}" for at in range(len(head), width))], None
     if typed is not None and typed.file_schema is not None:

@@ -136,9 +136,9 @@ def _said(heads: Sequence[Head], dialect: ProposedDialect, feed: Sequence[Source
     found = (recognized([*columns], columns.__getitem__, file, "text") for file, columns in files)
     known = next((one for one in found if one is not None), None)
     name = known or first_load_of(feed)
-    if name is None or (any(names is None for _, names in pairs) and not ENVELOPES[name].head):
+    if name is None or (any(names is None for _, names in pairs) and not ENVELOPES[name].traces.head):
         return None
-    null = ENVELOPES[name].null
+    null = ENVELOPES[name].traces.null
     has_null = null and any(null.encode() in values for _, columns in files for values in columns.values())
     return SayingRows(name, null if has_null else None, known is None)
 

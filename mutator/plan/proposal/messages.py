@@ -96,10 +96,10 @@ def messages_of(
         *(one for one in _of_rejects(files) if one.key not in settings),
     ]
     beside = frozenset(name for one in files for name in one.envelope.beside)
-    stamps = next(_stamps(files, ENVELOPES[dialect].stamps), None) if ENVELOPES[dialect].stamps else None
+    stamps = next(_stamps(files, ENVELOPES[dialect].traces.stamps), None) if ENVELOPES[dialect].traces.stamps else None
     key = next(_named_keys(files), None)
     if key is None:
-        inserts = [code.encode() for code in ENVELOPES[dialect].inserts]
+        inserts = [code.encode() for code in ENVELOPES[dialect].traces.inserts]
         key = _key(master, files, upserts, inserts, beside | {*filter(None, [stamps])})
     names = next((tuple(name for name, _ in one.envelope.order) for one in files if one.envelope.order), ())
     order = _order(dialect, files, names, stamps, () if key is None else key.fields)

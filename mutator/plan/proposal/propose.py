@@ -52,7 +52,8 @@ from mutator.plan.proposal.record_ids import repeated_in_other_partitions
 from mutator.plan.proposal.tables import Inputs, Layout, SampleRows, SampleTable
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
-from mutator.rules.envelopes import DIALECT, OF_MESSAGES
+from mutator.rules.envelope_kind import DIALECT
+from mutator.rules.envelopes import OF_MESSAGES
 from mutator.rules.facts import present
 from mutator.rules.file_names import first_few
 from mutator.rules.partition_paths import values_of

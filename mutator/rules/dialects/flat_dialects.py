@@ -40,6 +40,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from mutator.rules.envelope_kind import Traces
+
 BEFORE = "image before an update"  # the code of these rows where they are ignored
 TRANSACTION = "transaction"  # that of rows at its borders
 SEQUENCE = "file sequence"  # of the rows of records
@@ -89,17 +91,11 @@ class FlatDialect(NamedTuple):
     usual: Mapping[str, str] = {}  # settings, and their values unless a user sets them
     pattern: str | None = None  # of the sequences in names of files, which order rows unless settings say otherwise
     hides_keys: bool = False  # nothing says that an update, the last code of upserts, changed the key
-    inserts: tuple[str, ...] = ()  # codes of rows that insert records
-    null: str = ""  # the text of NULL in CSV, unless the program that writes it has another one
-    stamps: str = ""  # pattern of the texts in a field that users can add, which order rows exactly
-    loads: str = ""  # pattern of the names of files that lack the field
-    key_file: str = ""  # beside the files: JSON with the fields of the ID
-    head: tuple[str, ...] = ()  # the first fields of files that may have no header
-    headless: str = ""  # pattern of the names of these files
+    traces: Traces = Traces()
 
     def recognizes(self, names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
         """Return whether a file has the fields that the dialect needs, and in each row one of its codes."""
-        known = dict(zip(self.head if [*names[:1]] == ["0"] else names, names, strict=False))
+        known = dict(zip(self.traces.head if [*names[:1]] == ["0"] else names, names, strict=False))
         if self.field not in known or (self.needed and not {*self.needed} & {*known}):
             return False
         found = {value for value in values(known[self.field]) if value is not None}
@@ -154,19 +150,14 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         marks=("b", "c"),
         may_lack=True,
         pattern="dms",
-        inserts=("I",),
-        null="NULL",
-        stamps="[0-9]{35}",
-        loads=r"^LOAD[0-9A-F]{8}\.",
-        head=("Op",),
         hides_keys=True,
+        traces=Traces(inserts=("I",), null="NULL", stamps="[0-9]{35}", loads=r"^LOAD[0-9A-F]{8}\.", head=("Op",)),
     ),
     "sqlserver-cdc": FlatDialect(
         "__$operation",
         upserts=("2", "4", "5"),
         deletes=("1",),
         before=("3",),
-        inserts=("2",),
         order=(
             FlatOrder("__$start_lsn", "string", is_lsn=True),
             FlatOrder("__$command_id", optional=True),
@@ -174,26 +165,27 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         ),
         others=("__$end_lsn", "__$update_mask"),
         needed=("__$start_lsn",),
+        traces=Traces(inserts=("2",)),
     ),
     "delta-cdf": FlatDialect(
         "_change_type",
         upserts=("insert", "update_postimage"),
         deletes=("delete",),
         before=("update_preimage",),
-        inserts=("insert",),
         order=(FlatOrder("_commit_version"), FlatOrder("_commit_timestamp", "timestamp", optional=True)),
         needed=("_commit_version", "_commit_timestamp"),
+        traces=Traces(inserts=("insert",)),
     ),
     "iceberg-changelog": FlatDialect(
         "_change_type",
         upserts=("INSERT", "UPDATE_AFTER"),
         deletes=("DELETE",),
         before=("UPDATE_BEFORE",),
-        inserts=("INSERT",),
         order=(FlatOrder("_change_ordinal"),),
         others=("_commit_snapshot_id",),
         needed=("_change_ordinal",),
         by_sequence=True,
+        traces=Traces(inserts=("INSERT",)),
     ),
     "ticdc-csv": FlatDialect(
         "ticdc-meta$operation",
@@ -203,10 +195,12 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         others=("ticdc-meta$schema", "ticdc-meta$table", "ticdc-meta$is-update"),
         about=("ticdc-meta$schema", "ticdc-meta$table"),
         needed=("ticdc-meta$commit-ts",),
-        inserts=("I",),
-        null="\\N",
-        head=("ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "ticdc-meta$commit-ts"),
-        headless="^CDC",
+        traces=Traces(
+            inserts=("I",),
+            null="\\N",
+            head=("ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "ticdc-meta$commit-ts"),
+            headless="^CDC",
+        ),
     ),
     "ogg-csv": FlatDialect(
         "op_type",
@@ -229,9 +223,7 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         upserts=("0", "1", "4"),
         deletes=("2",),
         optional=True,
-        inserts=("0",),
-        key_file="_metadata.json",
-        loads=r"^[0-9]{20}\.",
         pattern=r"^(?P<number>[0-9]{20})(?=\.|$)",
+        traces=Traces(inserts=("0",), key_file="_metadata.json", loads=r"^[0-9]{20}\."),
     ),
 }

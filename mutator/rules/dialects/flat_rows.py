@@ -127,7 +127,7 @@ class FlatRows(MessageRows):
 
     def key_in(self, schema: Any, first: FirstOfFile) -> tuple[Sequence[str], str]:
         """Return the key in a file beside that describes the table."""
-        file, found = self._own.key_file, dict[str, Any]()
+        file, found = self._own.traces.key_file, dict[str, Any]()
         with suppress(ValueError, TypeError):
             found = dict(json.loads(first.beside(file))) if file else {}
         keys = found.get(_KEYS)
