@@ -84,8 +84,8 @@ FEEDS: dict[int, dict[str, str]] = {
             "path, or run again when feed files have arrived"
         ),
         "feed.rows.none": (
-            "no message of the feed has a row{whose} (in the first rows of each file), and {the master} has no rows "
-            "yet, so its fields are not known; {cure}run again when it has rows"
+            "no message of the feed has a row{whose} (in the first rows of each file), so nothing says {what}; {cure}"
+            "run again when it has rows"
         ),
     },
     3: {  # data

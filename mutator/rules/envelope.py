@@ -56,11 +56,10 @@ class Unclear(ValueError):
         self.cure = cure
 
 
-def other_subjects(one: str, other: str | None) -> Unclear:
-    """Return the error of a feed with rows of several tables."""
-    return Unclear(
-        f"has rows of {other}, and others are of {one}", f"set {setting('feed.table')} to that of the master"
-    )
+def other_subjects(one: str | None, other: str | None) -> Unclear:
+    """Return the error of a feed with rows of several tables. one: None: none of the first rows of a file says it."""
+    others = "none of its first rows says of which table it is" if one is None else f"others are of {one}"
+    return Unclear(f"has rows of {other}, and {others}", f"set {setting('feed.table')} to that of the master")
 
 
 class Operation(NamedTuple):

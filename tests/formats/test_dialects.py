@@ -17,6 +17,7 @@ import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
+from mutator.plan.inspect import envelopes
 from mutator.table.table import Table
 from tests.support.named_runs import ENGINES, Work
 from tests.support.no_limits import NO_LIMITS
@@ -59,6 +60,20 @@ def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
     for name in ("f_2", "f_1", "f_3"):
         table.apply(str(put(work, dialect, name, *map(told.message, FILES[name]))))
     assert sorted(table.scan().to_arrow().select(TYPES.names).to_pylist(), key=lambda one: one["id"]) == END
+
+
+def test_rows_of_two_tables_after_messages_that_are_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first rows do not say is not guessed: each split would have another answer."""
+    monkeypatch.setattr(envelopes, "_ROWS", 3)
+    work = work_of(tmp_path, "canal")
+    work.settings["order_by"] = "message.id"
+    messages = [DIALECTS["canal"].message(one, f"d.{table}") for one, table in zip(STORY, "tu", strict=False)]
+    work.put("feed/f_1.json", lines(*[{"type": "MHEARTBEAT"}] * 3, *messages))
+    why = r"f_1\.json: has rows of d\.[tu], and none of its first rows says of which table it is; set feed\.table to"
+    with pytest.raises(DataError, match=why):
+        work.run()
+    work.run({"feed.table": "d.t"})
+    assert work.rows() == [STORY[0].after]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

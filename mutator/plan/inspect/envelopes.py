@@ -227,7 +227,7 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
                 what = f"has messages in the order of {own}, and other files in that of {other}"
                 raise error("format", path=one.path, what=what, cure=_ONE_ORDER)
         if not found:
-            check_any_row(rows.ops, feed)
+            check_any_row(rows.ops, feed, "the order of rows")
             what = "is not set, and no message of the feed says what orders it"
             cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
             raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
@@ -240,17 +240,17 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     return order
 
 
-def check_any_row(ops: OpSpec, feed: Sequence[Source]) -> None:
-    """Raise ConfigError if the first messages of all feed files have no row of the table, so that none has its fields.
+def check_any_row(ops: OpSpec, feed: Sequence[Source], what: str = "the names of the fields") -> None:
+    """Raise ConfigError if the first messages of all feed files have no row of the table.
 
-    Only for a place that has no rows of it either.
+    Only where no other input says what they would. what: that, for a person.
     """
     envelopes = [one.wrapped.envelope for one in feed if one.wrapped is not None]
     if envelopes:
         names = {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
         if names <= {ops.field, *(name for one in envelopes for name in one.beside)}:
             whose, cure = (f" of {setting(f'feed.table={ops.table}')}", "correct it, or ") if ops.table else ("", "")
-            raise error("feed.rows.none", whose=whose, cure=cure)
+            raise error("feed.rows.none", whose=whose, what=what, cure=cure)
 
 
 def _check_sequences(ops: OpSpec, feed: Sequence[Source]) -> None:

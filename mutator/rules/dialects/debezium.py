@@ -334,9 +334,9 @@ class DebeziumJson(DebeziumMessages):
         rows = zip(*(batch.column(name).to_pylist() for name in paths), texts, strict=True)
         for op, connector, schema_name, database, table, *objects, text in rows:
             name = table_name(schema_name, database, table)
-            if op is None or connector is None:
+            if op is None:
                 continue
-            own = replace(own, connector=connector.decode())
+            own = replace(own, connector=own.connector if connector is None else connector.decode())
             if self.table not in (None, name):
                 continue
             if own.about is None:

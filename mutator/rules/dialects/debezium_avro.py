@@ -41,7 +41,7 @@ class DebeziumAvro(DebeziumMessages):
         is_own, said = self.table is None, [*own._said(schema, first)]
         own = replace(own, sources=servers_of(server for _, _, server in said))
         for connector, name, _ in said:
-            own = replace(own, connector=connector)
+            own = replace(own, connector=connector or own.connector)
             if self.table in (None, name):
                 own, is_own = replace(own, about=name), True
                 break
@@ -62,7 +62,7 @@ class DebeziumAvro(DebeziumMessages):
     def _of(self, schema: Any) -> DebeziumAvro:
         return replace(self, members=tuple(name for name in ("op", *SAY, *_AROUND, *_IMAGES) if name in schema.names))
 
-    def _said(self, schema: Any, first: FirstOfFile) -> Iterator[tuple[str, str | None, bytes | None]]:
+    def _said(self, schema: Any, first: FirstOfFile) -> Iterator[tuple[str | None, str | None, bytes | None]]:
         """Yield the connector, the table and the server of each of the first messages that has an ``op``."""
         names = [name for name in ("op", "source") if name in self.members]
         batch = first.batch(self.file_schema(schema, ()), names) if len(names) == 2 else None
@@ -70,8 +70,8 @@ class DebeziumAvro(DebeziumMessages):
         paths = ("op", "source.connector", SERVER.path, *TABLE_PATHS)
         texts = [columns[name].to_pylist() for name in paths if columns]
         for op, connector, server, *of_table in zip(*texts, strict=True):
-            if op is not None and connector is not None:
-                yield connector.decode(), table_name(*of_table), server
+            if op is not None:
+                yield None if connector is None else connector.decode(), table_name(*of_table), server
 
     def record_schema(self, schema: Any) -> Any:
         """Return the fields of the table, what rows do, and what orders them. Raises ValueError for another file."""

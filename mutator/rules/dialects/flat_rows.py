@@ -206,8 +206,7 @@ class FlatRows(MessageRows):
     def _of_table(self, columns: dict[str, Any], codes: Sequence[bytes]) -> list[bytes]:
         """Return what each row does if it is of the table, else why it is none. Raises Unclear."""
         tables, numbers = self._tables(columns, codes)
-        about = next((name for name in (self.about, *tables) if name is not None), None)
-        is_own = np.array([name is not None and replace(self, about=about).is_own(name) for name in tables])[numbers]
+        is_own = np.array([name is not None and self.is_own(name) for name in tables])[numbers]
         widths = np.full(len(codes), self.width or 0)
         if self.width is not None:
             widths = columns.pop(_WIDTH).cast(pa.string()).cast(pa.int64()).to_numpy()

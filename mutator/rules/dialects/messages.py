@@ -149,8 +149,8 @@ class MessageRows(OpCodeField):
 
     def is_own(self, name: str | None) -> bool:
         """Return whether rows of a table are taken. Raises Unclear if nothing says so."""
-        if self.table is None and self.about not in (None, name):  # else about is the table that is wanted
-            raise other_subjects(str(self.about), name)
+        if self.table is None and self.about != name:  # else about is the table that is wanted
+            raise other_subjects(self.about, name)
         return self.table in (None, name)
 
     def values(self, name: str, column: Any, data_type: Any) -> tuple[Any, Flags, str]:
