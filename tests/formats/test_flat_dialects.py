@@ -13,6 +13,7 @@ import pytest
 
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
+from mutator.errors.parts import plain
 from mutator.table.table import Table
 from tests.formats.test_debezium_json import lines
 from tests.support.named_runs import Work
@@ -198,6 +199,18 @@ def test_wrong_rows(tmp_path: Path, dialect: str, wrong: Mapping[str, Any], reas
     report = work.run()
     assert [one["reason"][: len(reason)] for one in report.rejects["feed"]] == [reason]
     assert [row["id"] for row in work.rows()] == [1, 9]
+
+
+@pytest.mark.parametrize(("dialect", "null"), [("aws-dms", "NULL"), ("ticdc-csv", "\\N")])
+def test_the_text_of_null(tmp_path: Path, dialect: str, null: str) -> None:
+    """A run that has no setting for it warns."""
+    case = next(one for one in CASES if one.dialect == dialect)
+    work = work_of(tmp_path, case)
+    put(work, f"feed/{case.name.format(1)}", case.rows([(1, "insert", 1, null), (1, "insert", 2, "b")]), "csv")
+    said = f"1 value of the first rows of the feed is {null}, which {dialect} has for NULL, and merged as text: set csv"
+    assert [one.startswith(said) for one in map(plain, work.run().warnings)] == [True]
+    assert work.run({"csv.null": null}).warnings == ()
+    assert work.rows()[0] == {"id": 1, "n": None}
 
 
 def test_files_of_a_full_load(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from mutator.config import Config
 from mutator.plan.inspect.stated_keys import warnings_on_keys
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters
+from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters, null_warnings
 from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
 from mutator.plan.mistakes.op_codes import (
@@ -35,4 +35,5 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
         *order_warnings(config.rows.order, survey, samples),
         *id_warnings(config.rows.key, survey, samples),
         *backslash_warnings(config.given, samples),
+        *null_warnings(config.rows, samples),
     )

@@ -5,7 +5,8 @@ rows of one field are confirmed by ``field.count=1``, one name in ``field.names`
 file with IDs alone, by IDs in other files that contain the byte, too.
 
 Warn of CSV in which each backslash within quotes is doubled: what wrote it escapes quotes with a backslash. Spark does,
-by default. Its ``\\"`` is a reject where quotes are doubled, but its ``\\\\`` would stay two backslashes.
+by default. Its ``\\"`` is a reject where quotes are doubled, but its ``\\\\`` would stay two backslashes. Warn of the
+text that a program writes for NULL, too, where it would be merged as text.
 """
 
 import re
@@ -18,6 +19,7 @@ from mutator.errors.display import counted, quoted
 from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.delimiter.field_delimiter import USUAL
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.facts import form_of
 from mutator.rules.file_names import is_data_file
 
@@ -120,3 +122,14 @@ def has_doubled_backslashes(fields: Iterable[bytes]) -> bool:
     """
     runs = [run for field in fields if field[:1] == b'"' for run in _BACKSLASHES.findall(field)]
     return bool(runs) and not any(len(run) % 2 for run in runs)
+
+
+def null_warnings(rows: RowSpec, samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a warning on values that are text, and that the program which wrote the feed has for NULL."""
+    null = ENVELOPES[rows.ops.envelope].traces.null
+    if null and not rows.text.csv_null:
+        count = sum(row.count(null.encode()) for one in samples if one.side == "feed" for row in one.rows)
+        if count:
+            what = f"{counted(count, 'value')} of the first rows of the feed {'is' if count == 1 else 'are'} {null}"
+            cure = f"set {setting(f'csv.null={null}')}"
+            yield f"{what}, which {rows.ops.dialect} has for NULL, and merged as text: {cure}"
