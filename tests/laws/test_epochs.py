@@ -235,6 +235,9 @@ def test_a_snapshot_is_as_of_a_time_of_its_epoch(tmp_path: Path) -> None:
     floor = known(tmp_path / "last").commit.floor
     assert floor is not None
     assert (epoch_of(bytes.fromhex(floor)), decode(bytes.fromhex(floor))) == (1, [4])
+    given = [*(str(tmp_path / f"feed{number}") for number in range(2)), str(feed)]
+    found = explain_master(str(tmp_path / "last"), "b", parse({**BESIDE, **RUN}), feed=given)
+    assert "upsert, order value epoch 1 [1], in a snapshot as of epoch 1 [4]" in found.text()
 
 
 def test_a_new_server_stops_the_run_until_it_is_ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

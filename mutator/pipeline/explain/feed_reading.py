@@ -87,7 +87,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
         by_file_name=asked.order.by_file_name,
-        as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence) if survey.feed else None,
+        as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence, rows.epoch) if survey.feed else None,
         side_columns=register_of(config, rows, full=False).side_columns,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},

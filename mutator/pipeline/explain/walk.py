@@ -27,6 +27,7 @@ from mutator.pipeline.explain.key_rows import form_of, is_inside
 from mutator.pipeline.explain.place import ExplainedPlace
 from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.registers import register_of
+from mutator.rules.epochs import UNNAMED
 from mutator.rules.file_names import first_few
 from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import order_value
@@ -211,7 +212,8 @@ class _Walk:
         ops = config.rows.ops
         if isinstance(ops.as_of, TimeField):
             return run.floor if run.truncates else None
-        return as_of(ops, self._key.order_type, mutation.place[1])
+        epoch = (config.rows.order.epoch or {}).get(UNNAMED, 0)
+        return as_of(ops, self._key.order_type, mutation.place[1], epoch)
 
 
 def _moment(version: Commit) -> int:
