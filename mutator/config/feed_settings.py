@@ -22,10 +22,11 @@ OF_DELETES = (
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 
-# What orders mutations; none of it holds in a place whose order was changed
+# What orders mutations; none of it holds in a place whose order was changed. ``sequence.pattern`` does: in any order, it
+# says which files are later.
 OF_ORDER = (
     *("temporal.ordering.field.ordinal", "temporal.ordering.field.type", "temporal.ordering.field.numeric"),
-    *("sequence.pattern", "order.keep", "null.order", "order.epoch"),
+    *("order.keep", "null.order", "order.epoch"),
 )
 
 

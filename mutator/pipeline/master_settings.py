@@ -160,7 +160,6 @@ def recorded_with_feed(
         newest = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
     # The manifest has the order, which another command may have changed since
     decided = {*given, DEFAULTS, *(OF_ORDER if known is not None and not known.is_without_key else ())}
-    decided -= {_PATTERN} - given.keys()  # by fields, too, it says which files are later
     kept = {name: value for name, value in newest.items() if name not in decided}
     return {**recorded_in_manifest(known, {**settings, **kept}), **kept}
 

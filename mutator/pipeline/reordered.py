@@ -32,7 +32,7 @@ from mutator.rules.file_names import first_few
 from mutator.rules.order_types import as_tuple, in_words
 
 # The settings of the order of a place, as none of them holds in another one
-NO_OTHER_ORDER = dict.fromkeys(("order_type", "null.order", "order.keep", "sequence.pattern", "order.epoch"), "")
+NO_OTHER_ORDER = dict.fromkeys(("order_type", "null.order", "order.keep", "order.epoch"), "")
 
 
 def with_room(config: Config) -> Config:

@@ -119,9 +119,9 @@ class Applied:
         self.work, self._number, self.order = work, 0, "at"
         self.table = Table.create(str(work / "table"), settings)
 
-    def apply(self, rows: list[Row], order: str | None = None) -> Any:
+    def apply(self, rows: list[Row], order: str | None = None, name: str = "") -> Any:
         self._number += 1
-        path = self.work / f"{self._number}.csv"
+        path = self.work / f"{name or self._number}.csv"
         order = order or self.order
         path.write_text(csv(rows, order))
         return Table(self.table.path).apply(str(path))
@@ -336,6 +336,26 @@ def test_an_order_by_file_names_becomes_one_by_a_field(tmp_path: Path) -> None:
     local_engine.mutate(RUN, **places)
     found = mutator.Dataset(tmp_path / "third").to_arrow().to_pylist()
     assert sorted((row["id"], row["name"]) for row in found) == [("a", "x"), ("b", "y")]
+
+
+def test_file_names_say_which_files_are_later_as_before(tmp_path: Path) -> None:
+    """Of two rows with one order value, that of the later file wins, here by the date and not by the last number."""
+    pattern = {"sequence.pattern": "date"}
+    run(tmp_path, ("none", "first_2026-01-01"), csv([("a", 5, "U", "x")]), "auto", **FIRST, **pattern)
+    place = Applied(tmp_path / "place", pattern)
+    place.apply([("a", 5, "U", "x")], "at", "2026-01-01")
+    first, last = (str(tmp_path / name) for name in ("first_2026-01-01", "last"))
+    assert main(["order", first, *OF_ROWS, "-o", last, "-q"]) == 0
+    place.reorder(OF_ROWS)
+    feed = tmp_path / "feed"
+    feed.mkdir()
+    for name, content in (("2026-01-02_9", "early"), ("2026-01-03_1", "late")):
+        (feed / f"f_{name}.csv").write_text(csv([("a", 7, "U", content)], "v"))
+    local_engine.mutate(RUN, master=last, feed=feed, output=tmp_path / "out")
+    Table(place.table.path).apply(str(feed))
+
+    for found in (mutator.Dataset(tmp_path / "out"), place.table.refresh().scan()):
+        assert [row["name"] for row in found.to_arrow().to_pylist()] == ["late"]
 
 
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
