@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.after_commit import committing
+from mutator.cli.after_commit import AfterCommit, committing, making_answer, stopped_at_end
 from mutator.cli.command import Command, CommandReport, option
 from mutator.cli.table_output_commands import table_runner
 from mutator.cli.workflow_target import table_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mutator.dataset.state import State
     from mutator.pipeline.reordered import OrderChange
     from mutator.workflow.directory.master_target import Task
+
+_WHAT = "change of order"
 
 
 def _order(arguments: argparse.Namespace) -> Iterator[CommandReport]:
@@ -39,8 +41,15 @@ def _order(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     elif arguments.output is None and not arguments.dry_run:
         raise error("usage", what="--output is missing: name a new directory, or give --dry-run")
     else:
-        report = _reordered(arguments, arguments.place, arguments.output)[1]
+        with stopped_at_end(arguments), making_answer(arguments):
+            report = _reordered(arguments, arguments.place, arguments.output)[1]
+            _note_commit(arguments)
     yield CommandReport(options.shown(report, arguments))
+
+
+def _note_commit(arguments: argparse.Namespace) -> None:
+    if not arguments.dry_run:
+        arguments.committed = AfterCommit(what=_WHAT)
 
 
 def _table(path: str, arguments: argparse.Namespace) -> OrderChange:
@@ -48,7 +57,7 @@ def _table(path: str, arguments: argparse.Namespace) -> OrderChange:
 
     if arguments.config is not None or arguments.settings:
         raise error("usage", what=f"{path} is a table, which has its own settings; leave --config and -D out")
-    with committing(arguments, "change of order"):
+    with committing(arguments, _WHAT):
         return Table(path).reorder(
             arguments.to,
             order_type=arguments.type,
@@ -112,7 +121,8 @@ def _base(arguments: argparse.Namespace) -> OrderChange:
     if arguments.dry_run:
         target = directory.MasterTarget(base, config)
         return _reordered(arguments, master_of(base, target.newest()), None)[1]
-    directory.reorder(directory.MasterTarget(base, config, merge))
+    arguments.is_stopped = directory.reorder(directory.MasterTarget(base, config, merge)) is not None
+    _note_commit(arguments)
     return found[-1]
 
 

@@ -22,8 +22,8 @@ OF_DELETES = (
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 
-# What orders mutations; none of it holds in a place whose order was changed. ``sequence.pattern`` does: in any order, it
-# says which files are later.
+# What orders mutations; none of it holds in a place whose order was changed. (``sequence.pattern`` does: it says in any
+# order which files are later.)
 OF_ORDER = (
     *("temporal.ordering.field.ordinal", "temporal.ordering.field.type", "temporal.ordering.field.numeric"),
     *("order.keep", "null.order", "order.epoch"),

@@ -10,6 +10,9 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: no run of mutator has decided the order of its rows yet, so there is none to change; the first "
             "run does, by its settings"
         ),
+        "order.same": (
+            "{path}: the order of its rows is {order} already, and to give it to them again would only forget deletes"
+        ),
         "diff.op": (
             "{old}, {new}: the rows of both have {count} fields, which does not show whether field {field} is an op "
             "code; set {op.code.in.master=true} if it is, or {op.code.in.master=false} if only feeds have the op code"

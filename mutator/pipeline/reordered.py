@@ -54,6 +54,12 @@ def check_beside(order: OrderSpec, known: State, path: str) -> None:
         raise error("config", where=where, faults=faults)
 
 
+def check_other(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> None:
+    """Raise ConfigError for the order that a place has, as a repeated command names it. path: of the place."""
+    if before == after:
+        raise error("order.same", path=path, order=order_in_words(before))
+
+
 def ordered_state(master: str) -> State:
     """Return the state of a master. Raises ConfigError if its rows have no order yet."""
     found = manifest_at(master)
@@ -94,6 +100,7 @@ def reorder_dataset(
     prepared = prepare(config, master, [], output, run=run, version=version)
     plan, known, path = prepared.plan, prepared.survey.state, prepared.survey.master_path
     assert known is not None
+    check_other(before.spec["order"], plan.rows.spec["order"], shown or master)
     if not plan.keeps_orders:
         paths = {posixpath.join(path, part.path) for part in known.parts()}
         with open_runner() as runner:

@@ -197,7 +197,7 @@ class _Table(ExplainedPlace):
         self._since = _order_since(self._versions)
         self._record = TableRecord(snapshot, key, plan, self._since)
         if self._since:
-            self._notes.append(f"versions before {self._since:,}: the table had another order")
+            self._notes.append(f"versions before {self._since:,}: the rows had another order")
             self._versions = [one for one in self._versions if one.number >= self._since]
         rows, why = self._or_why(self._record.written)
         self._written = rows or {}

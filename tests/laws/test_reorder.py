@@ -17,10 +17,12 @@ import pytest
 
 import mutator
 from mutator.cli import main
+from mutator.dataset.commit import publish
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.rules.order_tuples import decode
 from mutator.table import commit
 from mutator.table.table import Table
+from mutator.workflow.directory import commands
 from tests.laws.test_floor import PARTITIONS, RUN, cut, world
 from tests.laws.test_registers import ENGINES, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
@@ -210,10 +212,10 @@ def test_tables_are_explained_since_the_change(tmp_path: Path, capsys: pytest.Ca
     assert main(["explain", place.table.path, "a", "--feed", *map(str, place.work.glob("*.csv"))]) == 0
     text = capsys.readouterr().out
     assert "upsert, order value -5: updated" in text
-    assert "versions before 2: the table had another order" in text
+    assert "versions before 2: the rows had another order" in text
     assert "order value 5" not in text
     raised(["order", place.table.path, "--to", "v", "-D", "key=id"], "leave --config and -D out")
-    assert main(["order", place.table.path, "--to", "v", "--runner", "local", "--dry-run", "-q"]) == 0
+    assert main(["order", place.table.path, "--to", "at", "--runner", "local", "--dry-run", "-q"]) == 0
     raised(["order", place.table.path, "--to", "v", "-o", "out"], "gets a new version, and no other directory")
     for value in ("nothing", "name"):
         with pytest.raises(mutator.MutatorError, match=r"nothing|record with the ID"):
@@ -294,10 +296,29 @@ def test_a_killed_change_is_undone_or_finished(point: str, tmp_path: Path) -> No
     assert main(["verify", str(base.path)]) == 0
 
 
+def test_a_signal_after_the_commit_does_not_deny_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = Base(tmp_path / "base")
+    for module, point, words in (
+        (commands, "order.committed", [str(base.path)]),
+        (publish, "publish.renamed", [str(base.path / "master"), "-o", str(tmp_path / "new")]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "failpoint", lambda name, at=point: name == at and signal.raise_signal(signal.SIGINT))
+            assert main(["order", *words, "--to", "v" if module is commands else "at"]) == 0
+        found = capsys.readouterr()
+        assert "has another order" in found.out
+        assert found.err.endswith("stopped from outside; the change of order was committed\n")
+    assert (base.order, known(tmp_path / "new").spec["order"]["field"]) == ("v", "at")
+    raised(["order", str(base.path), "--to", "v"], r"rows is v \(long\) already, and to give it to them again would")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--to", "v"), "--output is missing"),
+        (("--to", "at", "-o", "out"), r"the order of its rows is at \(long\) already"),
         (("--to", "name", "-o", "out"), "rows have no order value: .*row 2.* field name .* is not an integer"),
         (("--to", "other", "-o", "out"), "no input has a field other"),
         (("--to", "at", "--beside", "-o", "out"), "have the field at; without the setting, it is their order"),

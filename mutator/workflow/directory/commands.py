@@ -114,8 +114,11 @@ def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -
     )
 
 
-def reorder(target: MasterTarget) -> Run:
-    """Give the master of a base another order, as a new version; return the run. The merge of the target does it."""
+def reorder(target: MasterTarget) -> int | None:
+    """Give the master of a base another order, as a new version. The merge of the target does it.
+
+    Return the signal that came after the commit, when all was done; None for none.
+    """
     base = target.base
     with locked_with_room(target, "order"):
         recovered = recover(target)
@@ -132,21 +135,24 @@ def reorder(target: MasterTarget) -> Run:
             target.remove(one.id)
             lock.end(base, one.id)
             raise
-        with deferred_signals():
-            try:
-                one.version = target.commit(one)
-            except MutatorError:
-                if target.give_up(one.id, one.before.number):  # it never commits later
-                    target.remove(one.id)
+        try:
+            with deferred_signals():
+                try:
+                    one.version = target.commit(one)
+                except MutatorError:
+                    if target.give_up(one.id, one.before.number):  # it never commits later
+                        target.remove(one.id)
+                        lock.end(base, one.id)
+                        raise
+                    one.version = one.before.number + 1
+                failpoint("order.committed")
+                with completed_later(base, one.version):
+                    target.publish(one)
+                    target.tidy(one)
                     lock.end(base, one.id)
-                    raise
-                one.version = one.before.number + 1
-            failpoint("order.committed")
-            with completed_later(base, one.version):
-                target.publish(one)
-                target.tidy(one)
-                lock.end(base, one.id)
-        return one
+        except Interrupted as stop:
+            return stop.number
+        return None
 
 
 def history(path: str, config: Config) -> list[KeptVersion]:
