@@ -69,9 +69,12 @@ def _table(path: str, arguments: argparse.Namespace) -> OrderChange:
 
 
 def _reordered(
-    arguments: argparse.Namespace, master: str, output: str | None, task: Task | None = None
+    arguments: argparse.Namespace, master: str, output: str | None, shown: str | None = None, task: Task | None = None
 ) -> tuple[State, OrderChange]:
-    """Give the rows of a dataset another order. output: None for a dry run. task: of a base."""
+    """Give the rows of a dataset another order.
+
+    output: None for a dry run. shown: path of the base whose master it is. task: of a run of the base.
+    """
     from mutator.pipeline.master_settings import chained_settings
     from mutator.pipeline.reordered import NO_OTHER_ORDER, ordered_state, reorder_dataset
     from mutator.pipeline.runners import choice_for_paths, open_runner
@@ -100,7 +103,7 @@ def _reordered(
         dry_run=arguments.dry_run,
         run=run,
         version=version,
-        shown=None if task is None else arguments.place,
+        shown=shown,
     )
 
 
@@ -114,13 +117,13 @@ def _base(arguments: argparse.Namespace) -> OrderChange:
     config = options.config_without_id(arguments)
 
     def merge(task: Task) -> Merged:
-        made, report = _reordered(arguments, task.master, task.output, task)
+        made, report = _reordered(arguments, task.master, task.output, arguments.place, task)
         found.append(report)
         return Merged((), None, made)
 
     if arguments.dry_run:
         target = directory.MasterTarget(base, config)
-        return _reordered(arguments, master_of(base, target.newest()), None)[1]
+        return _reordered(arguments, master_of(base, target.newest()), None, arguments.place)[1]
     arguments.is_stopped = directory.reorder(directory.MasterTarget(base, config, merge)) is not None
     _note_commit(arguments)
     return found[-1]

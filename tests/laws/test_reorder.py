@@ -18,11 +18,12 @@ import pytest
 import mutator
 from mutator.cli import main
 from mutator.dataset.commit import publish
+from mutator.dataset.version_log import Log
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.rules.order_tuples import decode
 from mutator.table import commit
 from mutator.table.table import Table
-from mutator.workflow.directory import commands
+from mutator.workflow.directory import commands, cures, open_base
 from tests.laws.test_floor import PARTITIONS, RUN, cut, world
 from tests.laws.test_registers import ENGINES, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
@@ -143,6 +144,7 @@ class Applied:
         return rows, sorted(one for one in buried if one[1] > covered)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("how", [OF_ROWS, BESIDE])
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_versions_after_a_change_give_what_the_model_gives(
@@ -174,6 +176,7 @@ def test_versions_after_a_change_give_what_the_model_gives(
         assert place.left(("--to", "at"))[0] == sorted({*model(before, [], ())[0], ("e", "x")})
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_a_change_races_with_an_apply_and_a_compaction(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -255,10 +258,17 @@ def test_a_base_gets_an_order_and_a_restore_brings_the_old_one_back(
     assert main(["order", str(base.path), "--to", "v", "--dry-run", "--json"]) == 0
     dry = json.loads(capsys.readouterr().out)
     assert (dry["rows"], dry["forgotten"], dry["dry_run"], base.order) == (2, 1, True, "at")
+    assert dry["place"] == str(base.path)
+    merge_again = partial(cures.new_base, open_base(str(base.path)), Log(str(base.path)))
+    assert "merges them all again" in merge_again()[0]
     assert main(["order", str(base.path), "--to", "v"]) == 0
     assert "has another order as version 2: v (long) (before: at (long))" in capsys.readouterr().out
-    base.run([("a", -9, "U", "late"), ("b", -6, "U", "y"), ("c", -9, "U", "back")], order="v")
+    assert merge_again() == []  # no one order is that of all feed files
+    rows = [("a", -9, "U", "late"), ("b", -6, "U", "y"), ("c", -9, "U", "back")]
+    base.run(rows, "-D", "changes=true", order="v")
     assert (base.order, base.rows) == ("v", [("a", "x"), ("b", "y"), ("c", "back")])
+    assert main(["changes", str(base.path), "--from", "1"]) == 0  # a change of order changes no row
+    assert [line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["3"] * 3
 
     assert main(["explain", str(base.path), "b"]) == 0
     text = capsys.readouterr().out

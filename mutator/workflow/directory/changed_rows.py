@@ -18,7 +18,7 @@ from typing import Any
 
 from mutator.config.feed_settings import feed_settings
 from mutator.config.settings import WorkflowSpec
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import REORDER, Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_paths import DIRECTORY, FilterTarget, run_of_filters
@@ -130,7 +130,7 @@ def changes_between(place: str, start: int | None, end: int | None) -> list[tupl
         raise error("table.changes.order", path=place, start=start, end=last)
     found: list[tuple[str, Sequence[FileEntry]]] = []
     for version in reversed([one for one in log.all() if (start or 0) < one.number <= last]):
-        if version.action in UNCHANGED:
+        if version.action in (*UNCHANGED, REORDER):
             continue
         directory = directory_of_changes(base, version.number)
         kept = read_kept_changes(directory) if version.action == "run" else None

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from mutator.dataset import checksum, checksummed_json
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import REORDER, Commit
 from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import State
@@ -281,8 +281,8 @@ def new_base(base: Base, log: Log) -> list[str]:
     names = [part.name for _, part in feed]
     if not base.storage.renames or first is None or len(set(names)) < len(names):
         return []
-    if any(version.action == "restore" for version in versions):
-        return []  # the master does not have every merged file
+    if any(version.action in ("restore", REORDER) for version in versions):
+        return []  # the master does not have every merged file, or not in the order in which a new one would have it
     entries = [(base.storage.stat(base.at("archive", run, part.name)), part) for run, part in feed]
     if any(entry is None or entry.bytes != part.bytes for entry, part in entries):
         return []
