@@ -68,6 +68,7 @@ def test_init_proposes_the_dialect(
     assert "id" in found[0]["key"]
 
 
+@pytest.mark.thorough(keep="orders")
 @pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])
 def test_genuine_feeds(tmp_path: Path, feed: str) -> None:
     name = feed.partition("-")[2]

@@ -23,6 +23,7 @@ from tests.laws.test_floor_of_tables import Applied
 from tests.laws.test_registers import ENGINES, KEYS, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
+from tests.support.effort import share
 from tests.support.named_runs import Work
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -133,7 +134,7 @@ def merged(work: Path, runs: list[Feed], engine: str, more: dict[str, str], on: 
 @pytest.mark.parametrize(("engine", "more"), [*((engine, {}) for engine in ENGINES), ("auto", PARTITIONS[1])])
 def test_any_order_of_runs_gives_what_the_model_gives(engine: str, more: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(11)
-    for number in range(12):
+    for number in range(share(60)):
         runs = feeds(rng)
         again = rng.sample(runs, 2)
         expected, work = model(runs), tmp_path / str(number)
@@ -144,6 +145,7 @@ def test_any_order_of_runs_gives_what_the_model_gives(engine: str, more: dict[st
         assert int(floor or 0) == max(order for feed in runs for _, order, op, _ in feed.expanded() if op == "T")
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_explanation_gives_what_each_run_gives(engine: str, tmp_path: Path) -> None:
     rng, outcomes, lines = random.Random(13), set[Any](), set[Any]()
@@ -166,7 +168,7 @@ def test_an_explanation_gives_what_each_run_gives(engine: str, tmp_path: Path) -
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_any_order_of_versions_gives_what_the_model_gives(more: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(12)
-    for number in range(4):
+    for number in range(share(20)):
         runs = feeds(rng)
         place = Applied(tmp_path / f"{number}", more)
         for at, feed in enumerate([*runs, *rng.sample(runs, 2)]):

@@ -27,6 +27,7 @@ from tests.laws.test_floor import PARTITIONS, RUN, cut, world
 from tests.laws.test_registers import ENGINES, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
+from tests.support.effort import share
 from tests.support.small_runs import known
 from tests.support.versioned import left_of
 from tests.support.workflow_base import Place as Base
@@ -109,7 +110,7 @@ def test_runs_of_epochs_in_any_order_give_what_the_model_gives(
     if engine == "records" and "partitioned.by" in settings:
         engine = "blocks"
     rng = random.Random(7)
-    for number in range(3):
+    for number in range(share(20)):
         runs, expected = runs_of(rng)
 
         assert merged(tmp_path / f"{number}", runs, settings, engine) == expected, runs
@@ -123,6 +124,7 @@ def test_epochs_on_spark_give_what_the_model_gives(engine: str, sc: Any, tmp_pat
     assert merged(tmp_path, runs, BESIDE, engine, partial(mutator.mutate, sc)) == expected
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_of_servers_cut_in_any_way_give_what_the_model_gives(engine: str, tmp_path: Path) -> None:
     """A run has rows of several servers, whose epochs are those that the first run names."""
@@ -174,6 +176,7 @@ class Applied:
         return sorted((row["id"], row["name"]) for row in found.rows), sorted(one for one in buried if one[1] > covered)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_versions_of_epochs_in_any_order_give_what_the_model_gives(more: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(3)
