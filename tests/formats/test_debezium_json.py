@@ -126,6 +126,7 @@ def as_rows(table: Any, keys: Iterable[str]) -> dict[tuple[Any, ...], dict[str, 
     return {tuple(row[key] for key in keys): row for row in rows}
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", ["plain", "schema"])
 @pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])

@@ -41,6 +41,7 @@ def settings_of(feed: Path, master: Path | None = None, **given: Any) -> dict[st
     return dict(found.settings)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])
 @pytest.mark.parametrize("typed", [False, True])
 def test_two_commands_merge_a_genuine_feed(
