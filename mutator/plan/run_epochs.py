@@ -24,7 +24,7 @@ def check_epochs(order: OrderSpec, rows: RowPlan, survey: Survey) -> None:
     if rows.orders_beside:
         what = f"{place(survey.master_path)} was begun without epochs, so its order values have no room for one"
         cure = f"mutator order PLACE --to {','.join(map(str, order.fields))} --beside gives them room"
-        cure += ", and its rows are older than all that follows then"
+        cure += "; after that, its rows are older than all mutations"
     elif not order.by_file_name:
         what, cure = "the order value is a part of the rows", f"put a field with the epoch first in {setting(_ORDER)}"
     raise error("config", where=setting("order.epoch"), faults=f"{what}; {cure}")

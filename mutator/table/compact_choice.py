@@ -36,7 +36,7 @@ class Need:
     files: int = MOST_FILES  # else those with rows in more data files than this, or in more tombstone files
     hidden: float = MOST_HIDDEN  # or with a larger part of their rows hidden
     where: Where = None  # conditions on partition fields: of the partitions that may have such rows
-    anew: bool = False  # all of them, whatever changes
+    anew: bool = False  # write all buckets, even those that need no compaction
     tasks: int | None = None  # at most as many as so many tasks write; None: all
 
 
