@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -194,6 +195,36 @@ def test_a_file_waits_while_its_name_is_taken(tmp_path: Path) -> None:
     stream.run()
     assert stream.rows("items") == [{"id": 2, "q": 2}, {"id": 9, "q": 9}]
     assert stream.rows("orders") == END["orders"]
+
+
+@pytest.mark.processes
+def test_a_file_of_the_same_name_size_and_time_is_another_one(tmp_path: Path) -> None:
+    """A killed run has claimed a file, and somebody delivers another one of its name to a base."""
+    stream = Stream(tmp_path)
+    fill(stream)
+    text = (stream.stream / "s_2.json").read_text()
+    assert in_child(stream.run, "many.claimed")[0] == signal.SIGKILL
+    (claimed,) = stream.stream.rglob("s_2.json")
+    other = tmp_path / "bases/orders/incr/s_2.json"
+    other.write_text(text.replace('"n": "b"', '"n": "c"').replace('"lsn": 5', '"lsn": 4'))
+    os.utime(other, ns=(0, claimed.stat().st_mtime_ns))
+    assert other.stat().st_size == claimed.stat().st_size
+    done = stream.run()
+    assert (done.feeds[0].waiting[0][0], stream.rows("orders")) == ("s_2.json", [{"id": 1, "n": "c"}])
+    stream.run()
+    assert {table: stream.rows(table) for table in TABLES} == END
+
+
+@pytest.mark.parametrize("spelled", ["link", "file://{root}/stream", "bases/../stream/"])
+def test_a_directory_that_is_spelled_in_two_ways_is_one(tmp_path: Path, spelled: str) -> None:
+    stream = Stream(tmp_path)
+    (tmp_path / "link").symlink_to("stream")
+    fill(stream)
+    file = tmp_path / "tables.toml"
+    file.write_text(file.read_text() + f'feed = "{spelled.format(root=tmp_path)}"\n')  # of the last table
+    done = stream.run()
+    assert [one.tables for one in done.feeds] == [TABLES]
+    assert {table: stream.rows(table) for table in TABLES} == END
 
 
 def test_only_one_run_gives_files(tmp_path: Path) -> None:

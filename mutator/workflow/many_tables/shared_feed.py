@@ -12,7 +12,7 @@ that was given a file before, and has merged it, skips it by its content.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from posixpath import join
@@ -26,7 +26,7 @@ from mutator.workflow.directory.arrivals import Arrivals, arrivals, note
 from mutator.workflow.directory.claim import WorkingFile, claim, in_order, leave
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.paths import Base, open_base
-from mutator.workflow.many_tables.tables_file import ListedTable
+from mutator.workflow.many_tables.tables_file import ListedTable, sharing
 
 _WORKING, _OWN = "working", "_mutator"
 
@@ -41,13 +41,9 @@ class SharedFeed:
     waiting: tuple[tuple[str, str], ...]  # name, and why it waits
 
 
-def shared_feeds(tables: Sequence[ListedTable]) -> Mapping[str, list[ListedTable]]:
-    """Return the tables that share each directory."""
-    found: dict[str, list[ListedTable]] = {}
-    for table in tables:
-        if table.base is not None and table.feed:
-            found.setdefault(table.feed[0].rstrip("/"), []).append(table)
-    return found
+def shared_feeds(tables: Sequence[ListedTable]) -> list[list[ListedTable]]:
+    """Return the tables that share each directory, however each of them spells its path."""
+    return [*sharing([table for table in tables if table.base is not None]).values()]
 
 
 def give_all(tables: Sequence[ListedTable], sleep: Callable[[float], None] = time.sleep) -> tuple[SharedFeed, ...]:
@@ -55,7 +51,7 @@ def give_all(tables: Sequence[ListedTable], sleep: Callable[[float], None] = tim
 
     Raises ConfigError, StorageError, or StateError if another process is doing this.
     """
-    return tuple(_give_all(directory, own, sleep) for directory, own in shared_feeds(tables).items())
+    return tuple(_give_all(own[0].feed[0], own, sleep) for own in shared_feeds(tables))
 
 
 class _Landing(Base):
@@ -154,8 +150,6 @@ def _has(base: Base, entry: Entry, name: str) -> bool:
     there = base.storage.stat(base.at("incr", name))
     if there is None or there.bytes != entry.bytes:
         return False
-    if there.last_write == entry.last_write:
-        return True
     with suppressed("storage.missing"):  # else its base has just claimed it
         return checksum.of_file(there.path, None) == checksum.of_file(entry.path, None)
     return False
