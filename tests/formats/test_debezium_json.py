@@ -611,6 +611,39 @@ def test_messages_that_nothing_orders(tmp_path: Path) -> None:
     assert work.run({"sequence.pattern": "last"}).counts["feed inserted"] == 1
 
 
+@pytest.mark.parametrize("is_table", [True, False], ids=["table", "directory"])
+def test_a_place_before_its_first_feed(tmp_path: Path, is_table: bool) -> None:
+    """Rows that are there before any message are older than all, and the place is that of a run with both."""
+    work = Work(tmp_path, settings={"key": "id", "feed.dialect": "debezium-json"})
+    work.put("master/m", pa.table({"id": pa.array([1, 2], pa.int64()), "n": ["a", "b"]}), "parquet")
+    work.put("feed/f_1.json", lines(message("u", {**ROW, "n": "a2"}), message("c", {"id": 3, "n": "c"}, lsn=2)))
+    (tmp_path / "nothing").mkdir()
+
+    def begin(**settings: str) -> Any:
+        given = {name if name == "order_by" else name.replace("_", "."): value for name, value in settings.items()}
+        if is_table:
+            return Table.create(str(tmp_path / "t"), {**work.settings, **given}, dataset=str(tmp_path / "master"))
+        return work.run(given, feed="nothing")
+
+    with pytest.raises(
+        ConfigError, match=r"no messages yet .* that later feeds have, with order.keep=\S+ and null.order="
+    ):
+        begin()
+    names = ",".join(part.name for part in ORDERS["postgresql"])
+    with pytest.raises(ConfigError, match=r"source\.lsn; .* if feeds alone have it, set order.keep="):
+        begin(order_by=names)
+    begun = begin(order_by=names, order_keep="false", null_order="lowest")
+    if is_table:
+        begun.apply(str(tmp_path / "feed"))
+        found = begun.refresh().scan().to_arrow().to_pylist()
+    else:
+        work.run(master=f"out{work.runs}")
+        found, order = work.rows(), work.manifest.spec["order"]
+    work.run()
+    assert sorted(found, key=repr) == work.rows() == [{**ROW, "n": "a2"}, OTHER, {"id": 3, "n": "c"}]
+    assert is_table or order == work.manifest.spec["order"]
+
+
 def test_the_type_of_an_order_beside_the_rows_is_hinted(tmp_path: Path) -> None:
     messages, why = (
         lines(message("c", ROW, lsn=10**19)),

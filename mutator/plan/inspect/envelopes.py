@@ -228,9 +228,7 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
                 raise error("format", path=one.path, what=what, cure=_ONE_ORDER)
         if not found:
             check_any_row(rows.ops, feed, "the order of rows")
-            what = "is not set, and no message of the feed says what orders it"
-            cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
-            raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=f"{what}; {cure}")
+            raise error("config", where=setting("temporal.ordering.field.ordinal"), faults=_no_order(bool(feed)))
         names, types = zip(*found, strict=True)
         stated = tuple(range(len(names)))
         order = replace(order, fields=names, type=tuple_type([*map(Part, types)]), stated=stated, null="lowest")
@@ -238,6 +236,16 @@ def order_of_feed(rows: RowSpec, feed: Sequence[Source]) -> OrderSpec:
     if order.keep is not True and order.fields and any({*order.fields} <= {*one.beside} for one in envelopes):
         order = replace(order, keep=False, type=as_tuple(order.type))  # positions, which may begin again
     return order
+
+
+def _no_order(has_feed: bool) -> str:
+    """Return the fault that nothing says what orders mutations, with its cure."""
+    if has_feed:
+        cure = f"name fields, or set {setting('sequence.pattern')} if it is the names of the files"
+        return f"is not set, and no message of the feed says what orders it; {cure}"
+    beside = f"{setting('order.keep=false')} and {setting('null.order=lowest')}"
+    cure = f"merge the first feed into the dataset, or name the fields that later feeds have, with {beside}"
+    return f"is not set, and there are no messages yet that say what orders them; {cure}"
 
 
 def check_any_row(ops: OpSpec, feed: Sequence[Source], what: str = "the names of the fields") -> None:

@@ -109,7 +109,7 @@ def _listed(names: Collection[str]) -> str:
     return f"{'field' if len(names) == 1 else 'fields'} {', '.join(names)}"
 
 
-_OP = "op.code.field.ordinal"
+_ORDER, _OP = "temporal.ordering.field.ordinal", "op.code.field.ordinal"
 
 
 def check_first_rows(
@@ -184,9 +184,10 @@ def check_names(
     if not any(name in known for name in fields.ids):
         check_any_row(ops, survey.feed)
     newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
+    later = "" if feed else f"; if feeds alone have it, set {setting('order.keep=false')}"
     named = [("id.field.ordinals", name) for name in fields.ids]
     orders = fields.orders if feed or not fields.orders_beside else ()
-    named += [("temporal.ordering.field.ordinal", path[0]) for path in orders]
+    named += [(_ORDER, path[0]) for path in orders]
     named += [("snapshot.as.of" if ops.field is None else _OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
@@ -194,7 +195,9 @@ def check_names(
         (
             key,
             f"no input has a field {name}",
-            f"did you mean {near}?" if near else f"they have {', '.join(known)}{newest}",
+            f"did you mean {near}?"
+            if near
+            else f"they have {', '.join(known)}{newest}{later if key == _ORDER else ''}",
         )
         for key, name in named
         for near in (nearest(name, known),)
