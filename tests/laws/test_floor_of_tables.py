@@ -252,6 +252,35 @@ def test_a_truncate_outruns_a_row_below_it_or_is_outrun(
         assert place.left() == ([("a", 6, "x"), ("d", 5, "z")], [])
 
 
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("phase", PHASES[:3])
+def test_a_truncate_outruns_a_full_snapshot_or_is_outrun(
+    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
+
+    def state_after(name: str, *, snapshot_first: bool, race: bool) -> State:
+        place = Applied(tmp_path / name, {})
+        path = place.work / "snapshot.csv"
+        path.write_text("id,at,name\na,4,x\nc,7,z\n")
+        both = [
+            partial(place.apply, [("", 5, "T", ""), ("d", 5, "U", "z")]),
+            lambda: Table(place.table.path).apply(str(path), sync_mode="full"),
+        ]
+        first, second = both[::-1] if snapshot_first else both
+        if race:
+            with at_phase(phase, first):
+                second()
+        else:
+            first()
+            second()
+        return place.left()
+
+    for first in (False, True):
+        alone, raced = (state_after(f"{first}{race}", snapshot_first=first, race=race) for race in (False, True))
+        assert raced == alone
+
+
 def test_a_compaction_forgets_nothing_for_a_floor_that_a_restore_lowers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
