@@ -10,8 +10,11 @@ import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
 from mutator.table.table import Table
+from mutator.workflow import many_tables
 from tests.formats.test_flat_dialects import CASES, RESULT, STORY, Case, work_of
+from tests.support.many_tables import no_spark
 from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
 
 CASE_OF = {case.dialect: case for case in CASES}
 META = {
@@ -67,6 +70,29 @@ def test_rows_of_one_table(tmp_path: Path, dialect: str, engine: str) -> None:
     marks = {"aws-dms": "2 transaction, ", "ticdc-csv": ""}[dialect]
     others = {"aws-dms": own - 2, "ticdc-csv": own - own // 5}[dialect]
     assert f"messages that are no rows: {marks}{others} of other tables (" in " ".join(reports[1].notes)
+
+
+@pytest.mark.parametrize("dialect", META)
+def test_bases_that_share_a_directory(tmp_path: Path, dialect: str) -> None:
+    """Each base names the columns of its own table, and the rows of the others have other widths."""
+    case = CASE_OF[dialect]
+    work = work_of(tmp_path, case)
+    put(work, case)
+    base = '[tables.{0}]\nbase = "{0}"\nfeed = "feed"\nsettings.field.names = "{1}"\nsettings.feed.table = "s.{0}"\n'
+    names = {"t": names_of(dialect), "u": ",".join((*META[dialect], "id"))}
+    file = tmp_path / "tables.toml"
+    file.write_text('run.other-tables = "stop"\n' + "".join(base.format(*one) for one in names.items()))
+    for name in names:
+        (tmp_path / name / "incr").mkdir(parents=True)
+    given = {**work.settings, **NO_LIMITS, "allow.empty.master": "true", "claim.min.age": "0s"}
+    settings = [f"{name}={value}" for name, value in given.items()]
+    stopped = many_tables.run(many_tables.load(file, settings), no_spark)
+    assert {one.kind for one in stopped.results} == {"op.tables"}
+    done = many_tables.run(many_tables.load(file, [*settings, "feed.other.tables=r.t"]), no_spark)
+    assert (done.exit_code, done.other_tables.keys()) == (0, {"r.t"})
+    counts = {one.table: one.counts for one in done.results}
+    assert {name: count["feed rows"] for name, count in counts.items()} == {"t": len(rows_of(case)), "u": 5}
+    assert (counts["t"]["output rows"], counts["t"]["feed rejected"]) == (2, 0)
 
 
 @pytest.mark.parametrize("dialect", META)
