@@ -654,6 +654,11 @@ def test_a_task_needs_only_its_file(feed):
     [
         ({"feed.dialect": "debezium-json", "id.field.ordinals": "id"}, "within the messages"),
         ({"truncate.op.code": "T", "op.code.field.ordinal": "1"}, "deletes the records of all partitions"),
+        (
+            {"feed.dialect": "ogg-csv", "id.field.ordinals": "id", "field.names": "op_type,pos,id"},
+            "ogg-csv: a truncate deletes the records of all partitions",
+        ),
+        ({"feed.dialect": "aws-dms", "id.field.ordinals": "id", "feed.table": "s.t"}, "belong to no partition"),
     ],
 )
 def test_rows_that_belong_to_no_single_partition(feed, settings, why):

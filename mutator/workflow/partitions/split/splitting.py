@@ -35,6 +35,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import rejects_of
 from mutator.plan.shown_values import ShownValues, shown_of_split
+from mutator.rules.dialects.flat_dialects import FLAT_DIALECTS
 from mutator.rules.encodings import readable, restored
 from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.file_names import first_few, new_run_id
@@ -110,12 +111,16 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
 def check_operations(ops: OpSpec) -> None:
     """Raise ConfigError for rows that do not belong to one partition, or whose partition fields are within them."""
-    where, why = "", ""
-    if (kind := ENVELOPES[ops.envelope]).formats:
-        where, why = setting(f"{kind.setting}={ops.envelope}"), "the fields of a record are within the messages"
+    where, why, kind = "", "", ENVELOPES[ops.envelope]
+    dialect = setting(f"{kind.setting}={ops.envelope}")
+    if kind.formats and ops.envelope not in FLAT_DIALECTS:
+        where, why = dialect, "the fields of a record are within the messages"
     elif ops.truncates:
-        where = setting("truncate.op.code")
+        where = dialect if ops.envelope in FLAT_DIALECTS else setting("truncate.op.code")
         why = "a truncate deletes the records of all partitions, and would be in one"
+    elif ops.table is not None:
+        where = setting(f"feed.table={ops.table}")
+        why = "rows of other tables have other fields, and belong to no partition"
     if where:
         cure = "split nothing, and merge the feed with mutator run --partitioned-by"
         raise error("config", where=where, faults=f"{why}; {cure}")
