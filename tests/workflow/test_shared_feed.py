@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import mutator
 from mutator import cli
 from mutator.errors import MutatorError
 from mutator.storage import storage_for
@@ -255,6 +256,17 @@ def test_feeds_that_cannot_be_shared(tmp_path: Path, text: str) -> None:
     with pytest.raises(MutatorError, match=WRONG[text]) as caught:
         stream.run()
     assert caught.value.exit_code == 2
+
+
+def test_a_base_whose_target_is_a_table_is_refused(tmp_path: Path) -> None:
+    """Its rows would go into a master beside the table. Its files are where its own runs look for them."""
+    stream = Stream(tmp_path)
+    fill(stream)
+    mutator.Table.create(str(tmp_path / "bases/items/table"), {"key": "id", "order_by": "at"})
+    done = stream.run()
+    assert "its feed files go into the table" in str(done.results[0].error)
+    assert (done.exit_code, stream.files("items", "incr"), stream.rows("orders")) == (2, FILES, END["orders"])
+    assert not (tmp_path / "bases/items/master").exists()
 
 
 def test_tables_that_are_to_stop_need_their_names(tmp_path: Path) -> None:

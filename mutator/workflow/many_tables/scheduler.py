@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from mutator.dataset.commit.staging import published
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted
+from mutator.errors.display import command, counted
 from mutator.errors.interrupts import Interrupted
 from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.runners import shared_workers
@@ -35,6 +35,7 @@ from mutator.storage import located
 from mutator.storage.progress import expected
 from mutator.workflow import directory
 from mutator.workflow.directory.paths import master_of, open_base
+from mutator.workflow.directory.results import target_path
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
 from mutator.workflow.many_tables.shared_feed import give_all
 from mutator.workflow.many_tables.summary import (
@@ -256,7 +257,12 @@ class _Application:
         if table.base is not None:
             self._record.begun(table.name, table.base, None)
             merge = directory.merge_by(config, attempt.merge_on, self._engine)
-            target = directory.MasterTarget(open_base(table.base), config, merge)
+            base = open_base(table.base)
+            if (other := target_path(base)) is not None:
+                what = f"its feed files go into the table {other}, and run-many merges into masters"
+                cure = command("workflow", "run", table.base)
+                raise error("config", where=f"tables.{table.name}.base", faults=f"{what}; run it with: {cure}")
+            target = directory.MasterTarget(base, config, merge)
             try:
                 done = directory.run(target, sleep=attempt.sleep)
             except MutatorError as fault:
