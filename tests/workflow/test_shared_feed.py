@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ num.reducer = 2
 {settings}
 """
 TABLES = ("items", "notes", "orders")
+SUFFIXES = 'feed.control.suffix = ".ctl"\nclaim.ready.suffix = ".ready"'
 
 
 def debezium(table: str, at: int, row: Mapping[str, Any], op: str = "c") -> Any:
@@ -69,6 +70,13 @@ class Stream:
     def put(self, name: str, *messages: tuple[Any, ...]) -> None:
         found = [json.dumps(self.message(*one)) for one in messages]
         (self.stream / name).write_text("\n".join(found) + "\n")
+
+    def put_beside(self, names: Sequence[str]) -> None:
+        """Write the control files and ready markers of feed files."""
+        for name in names:
+            rows = (self.stream / name).read_bytes().count(b"\n")
+            (self.stream / f"{name}.ctl").write_text(f"rows={rows}\n")
+            (self.stream / f"{name}.ready").touch()
 
     def run(self, *, only: Any = None) -> many_tables.Summary:
         return many_tables.run(many_tables.load(self.root / "tables.toml"), no_spark, only=only)
@@ -168,14 +176,10 @@ def test_files_beside_a_feed_file_come_with_it(
 ) -> None:
     if not links:
         monkeypatch.setattr(type(storage_for(str(tmp_path))), "link_new", lambda self, source, target: False)
-    settings = 'feed.control.suffix = ".ctl"\nclaim.ready.suffix = ".ready"' if suffixes else ""
-    stream = Stream(tmp_path, settings=settings)
+    stream = Stream(tmp_path, settings=SUFFIXES if suffixes else "")
     fill(stream)
     if suffixes:
-        for name in ("s_1.json", "s_3.json"):
-            rows = (stream.stream / name).read_bytes().count(b"\n")
-            (stream.stream / f"{name}.ctl").write_text(f"rows={rows}\n")
-            (stream.stream / f"{name}.ready").touch()
+        stream.put_beside(["s_1.json", "s_3.json"])
     done = stream.run()
     given = ["s_1.json", "s_3.json"] if suffixes else FILES
     assert sorted(done.feeds[0].given) == given
@@ -309,6 +313,31 @@ def test_kill(tmp_path: Path, point: str) -> None:
     assert [stream.files(table, "archive") for table in TABLES] == [FILES] * 3
     assert [stream.merged(table) for table in TABLES] == [FILES] * 3
     assert stream.left == []
+
+
+@pytest.mark.thorough(keep=3)
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "point",
+    [
+        "claim.control:2",
+        "claim.marker",
+        "many.removed",
+        "claim.moved",
+        "many.given:5",
+        "many.removed:4",
+        "many.removed:7",
+    ],
+)
+def test_a_kill_parts_no_file_from_those_beside_it(tmp_path: Path, point: str) -> None:
+    stream = Stream(tmp_path, settings=SUFFIXES)
+    fill(stream)
+    stream.put_beside(FILES)
+    assert in_child(stream.run, point)[0] == signal.SIGKILL, f"the run passed {point}"
+    stream.run()
+    assert {table: stream.rows(table) for table in TABLES} == END
+    assert [stream.merged(table) for table in TABLES] == [FILES] * 3
+    assert (stream.left, [stream.files(table, "incr") for table in TABLES]) == ([], [[]] * 3)
 
 
 @pytest.mark.processes

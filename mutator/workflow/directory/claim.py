@@ -11,6 +11,7 @@ for one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -150,6 +151,19 @@ def in_order(base: Base, run: str) -> list[WorkingFile]:
             place = 1 if feed is None else 2 if entry.name.startswith(_MARKER) else 0
             found.append((place, WorkingFile(entry, entry.name.removeprefix(_MARKER), feed or entry.name)))
     return [file for _, file in sorted(found)]
+
+
+def is_half_claimed(base: Base, run: str) -> bool:
+    """Return whether a claim was killed that had moved a control file or ready marker, and not yet its feed file."""
+    files = in_order(base, run)
+    return bool({file.feed for file in files} - {file.name for file in files if file.name == file.feed})
+
+
+def are_incomplete(base: Base, run: str) -> set[str]:
+    """Return the feed files in working/<run> without the control file or ready marker that came with them."""
+    found = Counter(file.feed for file in in_order(base, run))
+    beside = len(_Suffixes.of(entries_of(base.at("working", run))).notes())
+    return {feed for feed, files in found.items() if files <= beside}
 
 
 def leave(base: Base, run: str) -> None:

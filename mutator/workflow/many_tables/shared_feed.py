@@ -23,7 +23,15 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Entry, entries_of, link_or_copy, located_to_write
 from mutator.workflow.directory.arrivals import Arrivals, arrivals, note
-from mutator.workflow.directory.claim import WorkingFile, claim, in_order, leave
+from mutator.workflow.directory.claim import (
+    WorkingFile,
+    are_incomplete,
+    claim,
+    give_back,
+    in_order,
+    is_half_claimed,
+    leave,
+)
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.many_tables.tables_file import ListedTable, sharing
@@ -76,7 +84,10 @@ def _give_all(given: str, tables: Sequence[ListedTable], sleep: Callable[[float]
     with _alone(landing):
         names, kept = list[str](), list[tuple[str, str]]()
         for left in entries_of(landing.at(_WORKING)):
-            names += _give(landing, left.name, bases, kept)  # of a run that was killed, or whose names were taken
+            if is_half_claimed(landing, left.name):
+                give_back(landing, left.name)  # no base has any of them yet
+            else:  # of a run that was killed later, or whose names were taken
+                names += _give(landing, left.name, bases, kept)
         config = tables[0].config  # the same for all, as far as it says what has arrived
         found = arrivals(landing, config, ())
         if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
@@ -126,18 +137,18 @@ def _give(landing: Base, run: str, bases: Sequence[Base], kept: list[tuple[str, 
 
     kept: gets those that cannot be given now, and why.
     """
-    files = in_order(landing, run)
+    files, given = in_order(landing, run), are_incomplete(landing, run)  # given: before a kill, and removed in part
     stays = dict[str, str]()
     for file in files:
-        for base in bases:
+        for base in bases if file.feed not in given else ():
             if file.feed not in stays and not _has(base, file.entry, file.name) and not _put(base, file):
                 stays[file.feed] = _taken(base.given)
             failpoint("many.given")
     for base in bases:
         base.storage.sync(base.at("incr"))  # before the last other path of the files goes
     failpoint("many.synced")
-    done = [file for file in files if file.feed not in stays]
-    for file in done:
+    done = sorted((file for file in files if file.feed not in stays), key=lambda file: file.name == file.feed)
+    for file in done:  # feed files last: one without its control file shows that all bases have it
         landing.storage.remove(file.entry.path)
         failpoint("many.removed")
     leave(landing, run)
