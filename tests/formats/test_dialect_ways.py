@@ -23,7 +23,7 @@ SECOND = (("u", 5, 1, "a", "x2"), ("d", 6, 2, "b", "y"), ("d", 7, 9, "b", ""), (
 RESULT = [("1", "a", "x2"), ("3", "b", "moved"), ("4", "b", "w")]
 
 
-class Told(NamedTuple):
+class DialectForm(NamedTuple):
     """A dialect: how its files are written, and what a table needs to know of its order."""
 
     write: Callable[[Path, int, Sequence[Any]], None]
@@ -66,9 +66,9 @@ POSITION = {
 }
 COMMIT = {"order_by": "_commit_version,_commit_timestamp", "order_type": "long,timestamp"}
 DIALECTS = {
-    "debezium-json": Told(debezium, order=POSITION, is_flat=False),
-    "aws-dms": Told(dms, {"header": "true"}),
-    "delta-cdf": Told(delta, order=COMMIT),
+    "debezium-json": DialectForm(debezium, order=POSITION, is_flat=False),
+    "aws-dms": DialectForm(dms, {"header": "true"}),
+    "delta-cdf": DialectForm(delta, order=COMMIT),
 }
 
 

@@ -19,9 +19,7 @@ from mutator.errors import ConfigError, DataError
 from mutator.formats.files import json_lines
 from mutator.plan.inspect import envelopes
 from mutator.table.table import Table
-from tests.support.named_runs import ENGINES, Work
-from tests.support.no_limits import NO_LIMITS
-from tests.support.told_dialects import (
+from tests.support.dialect_stories import (
     DIALECTS,
     END,
     FILES,
@@ -39,6 +37,8 @@ from tests.support.told_dialects import (
     row,
     work_of,
 )
+from tests.support.named_runs import ENGINES, Work
+from tests.support.no_limits import NO_LIMITS
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

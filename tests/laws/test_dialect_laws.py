@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tests.formats.test_debezium_json import schema_of
 from tests.formats.test_flat_dialects import CASES, Case, in_text
 from tests.support import model
+from tests.support.dialect_stories import DIALECTS, TYPES, Change, DialectForm, debezium, lines, row
 from tests.support.effort import law
 from tests.support.model import Key, Row
 from tests.support.named_runs import ENGINES, Work
 from tests.support.text_runs import scratch
-from tests.support.told_dialects import DIALECTS, TYPES, Change, Told, debezium, lines, row
 
 Said = list[Any]  # rows or messages of a file
 OUTCOMES = ("inserted", "updated", "deleted", "no-op", "late", "delete of unknown")
@@ -75,7 +75,7 @@ WORDS = {
 }
 
 
-def of_messages(told: Told, wrap: Callable[[Any], Any] = lambda message: message) -> Writer:
+def of_messages(told: DialectForm, wrap: Callable[[Any], Any] = lambda message: message) -> Writer:
     """Return the writer of a dialect of messages."""
     words = WORDS.get(told.name, Words())
 
@@ -145,7 +145,7 @@ def of_rows(case: Case) -> Writer:
 
 WRITERS = {
     **{name: of_messages(told) for name, told in DIALECTS.items()},
-    "debezium with schema": of_messages(Told("debezium-json", debezium, (), ()), with_schema),
+    "debezium with schema": of_messages(DialectForm("debezium-json", debezium, (), ()), with_schema),
     "debezium flattened": flattened(),
     **{case.dialect: of_rows(case) for case in CASES},
 }

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
@@ -59,6 +58,7 @@ from mutator.rules.dialects.messages import (
     table_name,
     with_values,
 )
+from mutator.rules.dialects.unsent_values import unsent
 from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
 from mutator.rules.epochs import UNNAMED
 from mutator.rules.order_columns import flags
@@ -70,63 +70,9 @@ _ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
 _IMAGES = ("after", "before")
 _UNRANKED = "which is not one of those whose rows were merged, nor of those in the first rows of the file: set its "
 _UNRANKED += "epoch in order.epoch"
-_PLACEHOLDER = "__debezium_unavailable_value"
-_IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
-_IN_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # in a list of UUIDs
-_PLACEHOLDERS = [
-    _PLACEHOLDER,
-    _IN_BASE64,
-    _IN_UUIDS,
-    *(
-        json.dumps(one, separators=separators)
-        for one in (
-            [_PLACEHOLDER],
-            [_IN_BASE64],
-            [*_PLACEHOLDER.encode()],
-            [_IN_UUIDS],
-            {_PLACEHOLDER: _PLACEHOLDER},
-        )
-        for separators in ((",", ":"), (", ", ": "))
-    ),
-]
-_UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
-_UNSENT += "IDENTITY FULL sends all fields"
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
 NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
 NO_KEY += "IDENTITY to FULL; or have the sink write the keys (store.kafka.keys=true), and set feed.keys"
-
-
-def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
-    """Return op codes; of rows with a value that the database did not send, the reason of a reject.
-
-    columns: pa.Array by name; those of large_binary have the text of values.
-    """
-    found = list(codes)
-    for name, column in columns.items():
-        for row in np.flatnonzero(_is_placeholder(column)).tolist():
-            if found[row] in _UPSERTS:
-                found[row] = rejected(f"field {name} {_UNSENT}")
-    return found
-
-
-def _is_placeholder(column: Any) -> Flags:
-    """Return which values are placeholders, or lists or maps of one, or lists of its bytes."""
-    types = pa.types
-    if types.is_map(column.type):
-        return np.array([_PLACEHOLDER in dict(value or ()) for value in column.to_pylist()], np.bool_)
-    if types.is_list(column.type):
-        within = _is_placeholder(column.flatten())
-        found = np.zeros(len(column), np.bool_)
-        found[pc.list_parent_indices(column).to_numpy()[within]] = True
-        if types.is_integer(column.type.value_type):
-            lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-            for row in np.flatnonzero(lengths == len(_PLACEHOLDER)).tolist():
-                found[row] = column[row].as_py() == [*_PLACEHOLDER.encode()]
-        return found
-    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    if any(of(column.type) for of in texts):
-        return flags(pc.is_in(column, value_set=pa.array([one.encode() for one in _PLACEHOLDERS]).cast(column.type)))
-    return np.zeros(len(column), np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,9 +182,9 @@ class DebeziumMessages(DebeziumRows):
     def _with_epochs(self, codes: Sequence[bytes | None], servers: Any) -> tuple[list[bytes | None], Any]:
         """Return op codes, and the epoch of each row; a row of a server without one is a reject."""
         known, found, unnamed = self.epochs.named, [*codes], self.epochs.of_unnamed
-        told = servers.dictionary_encode()
-        names = [None if one in NO_SERVER else one.decode("utf-8", "replace") for one in told.dictionary.to_pylist()]
-        numbers = told.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        coded = servers.dictionary_encode()
+        names = [None if one in NO_SERVER else one.decode("utf-8", "replace") for one in coded.dictionary.to_pylist()]
+        numbers = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
         for number, name in enumerate(names):
             if name is not None and name not in known:
                 for row in np.flatnonzero(numbers == number).tolist():

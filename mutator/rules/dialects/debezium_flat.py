@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.dialects.connect_types import type_of
-from mutator.rules.dialects.debezium import CODES, NO_KEY, DebeziumRows, unsent
+from mutator.rules.dialects.debezium import CODES, NO_KEY, DebeziumRows
 from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
 from mutator.rules.dialects.messages import (
     FIELD,
@@ -31,6 +31,7 @@ from mutator.rules.dialects.messages import (
     table_name,
     with_values,
 )
+from mutator.rules.dialects.unsent_values import unsent
 from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
 from mutator.rules.json_paths import NULLS, read_as
 from mutator.rules.order_columns import flags

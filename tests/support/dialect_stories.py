@@ -167,7 +167,7 @@ def parquet_messages(*messages: Any) -> bytes:
     return made.getvalue()
 
 
-class Told(NamedTuple):
+class DialectForm(NamedTuple):
     """A dialect."""
 
     name: str
@@ -182,19 +182,21 @@ LONGS = ("long", "long", "long")
 _IN_LOG = ("message.stream-position", "message.transaction-record-id")
 _OF_MYSQL = ("source.server_id", "source.file", "source.pos", "source.row")
 DIALECTS = {
-    "debezium": Told("debezium-json", debezium, _OF_MYSQL, ("long",) * 4),
-    "debezium-avro": Told("debezium-avro", debezium, _OF_MYSQL, ("long",) * 4, avro_messages, "avro"),
-    "debezium-parquet": Told("debezium-parquet", debezium, _OF_MYSQL, ("long",) * 4, parquet_messages, "parquet"),
-    "maxwell": Told(
+    "debezium": DialectForm("debezium-json", debezium, _OF_MYSQL, ("long",) * 4),
+    "debezium-avro": DialectForm("debezium-avro", debezium, _OF_MYSQL, ("long",) * 4, avro_messages, "avro"),
+    "debezium-parquet": DialectForm(
+        "debezium-parquet", debezium, _OF_MYSQL, ("long",) * 4, parquet_messages, "parquet"
+    ),
+    "maxwell": DialectForm(
         "maxwell-json", maxwell, ("message.position.file", "message.position.offset", "message.xoffset"), LONGS
     ),
-    "maxwell by transaction": Told(
+    "maxwell by transaction": DialectForm(
         "maxwell-json", maxwell_by_transaction, ("message.xid", "message.xoffset"), LONGS[:2]
     ),
-    "canal": Told("canal-json", canal, ("message.id",), LONGS[:1]),
-    "ogg": Told("ogg-json", ogg, ("message.pos",), ("string",)),
-    "dms": Told("aws-dms-json", dms, _IN_LOG, ("string", "long")),
-    "dms with image": Told("aws-dms-json", dms_with_image, _IN_LOG, ("string", "long")),
+    "canal": DialectForm("canal-json", canal, ("message.id",), LONGS[:1]),
+    "ogg": DialectForm("ogg-json", ogg, ("message.pos",), ("string",)),
+    "dms": DialectForm("aws-dms-json", dms, _IN_LOG, ("string", "long")),
+    "dms with image": DialectForm("aws-dms-json", dms_with_image, _IN_LOG, ("string", "long")),
 }
 
 

@@ -1,0 +1,71 @@
+"""The values that Debezium writes where the database did not send one: a text, its bytes, or lists of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags
+from mutator.rules.dialects.messages import rejected
+from mutator.rules.order_columns import flags
+
+_UPSERTS = (b"c", b"r", b"u")
+_PLACEHOLDER = "__debezium_unavailable_value"
+_IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+_IN_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # in a list of UUIDs
+_PLACEHOLDERS = [
+    _PLACEHOLDER,
+    _IN_BASE64,
+    _IN_UUIDS,
+    *(
+        json.dumps(one, separators=separators)
+        for one in (
+            [_PLACEHOLDER],
+            [_IN_BASE64],
+            [*_PLACEHOLDER.encode()],
+            [_IN_UUIDS],
+            {_PLACEHOLDER: _PLACEHOLDER},
+        )
+        for separators in ((",", ":"), (", ", ": "))
+    ),
+]
+_UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
+_UNSENT += "IDENTITY FULL sends all fields"
+
+
+def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
+    """Return op codes; of rows with a value that the database did not send, the reason of a reject.
+
+    columns: pa.Array by name; those of large_binary have the text of values.
+    """
+    found = list(codes)
+    for name, column in columns.items():
+        for row in np.flatnonzero(_is_placeholder(column)).tolist():
+            if found[row] in _UPSERTS:
+                found[row] = rejected(f"field {name} {_UNSENT}")
+    return found
+
+
+def _is_placeholder(column: Any) -> Flags:
+    """Return which values are placeholders, or lists or maps of one, or lists of its bytes."""
+    types = pa.types
+    if types.is_map(column.type):
+        return np.array([_PLACEHOLDER in dict(value or ()) for value in column.to_pylist()], np.bool_)
+    if types.is_list(column.type):
+        within = _is_placeholder(column.flatten())
+        found = np.zeros(len(column), np.bool_)
+        found[pc.list_parent_indices(column).to_numpy()[within]] = True
+        if types.is_integer(column.type.value_type):
+            lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+            for row in np.flatnonzero(lengths == len(_PLACEHOLDER)).tolist():
+                found[row] = column[row].as_py() == [*_PLACEHOLDER.encode()]
+        return found
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if any(of(column.type) for of in texts):
+        return flags(pc.is_in(column, value_set=pa.array([one.encode() for one in _PLACEHOLDERS]).cast(column.type)))
+    return np.zeros(len(column), np.bool_)
