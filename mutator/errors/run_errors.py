@@ -286,6 +286,16 @@ RUNS: dict[int, dict[str, str]] = {
             "so these rows may be older than they look, or newer. If the new one has begun after the others, run again "
             "with {-D order.epoch={later}}; if it goes on with their positions, with {-D order.epoch={same}}"
         ),
+        "epoch.first": (
+            "{path}: is the first feed of the place, and has rows of several sources: {sources}. The positions of a "
+            "server are its own, so each one needs its epoch, the later one a higher one: run again with "
+            "{-D order.epoch={later}} if they began in this order, with {-D order.epoch={earlier}} if in the "
+            "opposite one, with {-D order.epoch={same}} if they share their positions"
+        ),
+        "epoch.several": (
+            "{order.epoch={number}} does not say of which source it is, and the place has rows of {sources}; name "
+            "each one, as in {-D order.epoch={again}}. Now they are of {order.epoch={now}}"
+        ),
         "partition.tombstones": (
             "{path}: the master has tombstones of records without a partition, which {key.scope=partition} cannot use; "
             "set {key.scope=table}, or set {master.adopt=true} to start anew from its rows, which forgets tombstones"

@@ -8,7 +8,7 @@ from mutator.errors import error
 from mutator.errors.parts import MASTER, place, setting
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.rules.epochs import EPOCHS, UNNAMED, epochs_in, text_of
+from mutator.rules.epochs import EPOCHS, epochs_in, text_of
 from mutator.rules.order_types import POSITION
 from mutator.rules.order_values import is_tuple
 
@@ -37,14 +37,24 @@ def epoch_notes(order: OrderSpec, rows: RowPlan) -> Iterator[str]:
         yield f"rows of the feed are of epoch {', '.join([str(order.epochs.of_unnamed), *of])}"
 
 
-def epoch_warnings(order: OrderSpec, rows: RowPlan) -> Iterator[str]:
-    """Yield a warning if an epoch in the settings is not the newest one, as it may be left from an earlier time."""
-    newest, asked = epochs_in(rows.spec).newest, (order.epoch or {}).get(UNNAMED, None)
-    if asked is not None and asked < newest:
-        yield (
-            f"{setting(f'order.epoch={asked}')}: the newest epoch of {MASTER} is {newest}, so the rows of this run are "
-            "older than all rows of that one; leave the setting out if they are not"
-        )
+def epoch_warnings(order: OrderSpec, rows: RowPlan, survey: Survey) -> Iterator[str]:
+    """Yield a warning if an epoch in the settings is not the newest one, as it may be left from an earlier time.
+
+    Yield one for a source that may be misspelt, too.
+    """
+    after, before = epochs_in(rows.spec), {} if survey.state is None else epochs_in(survey.state.spec).named
+    seen = {name for one in survey.feed if one.wrapped is not None for name in one.wrapped.envelope.sources}
+    for name, epoch in (order.epoch or {}).items():
+        newest = after.of.get(name, epoch) if name else after.newest
+        given = setting(f"order.epoch={text_of({name: epoch})}")
+        if epoch < newest:
+            of = f"epoch of source {name}" if name else f"newest epoch of {MASTER}"
+            yield (
+                f"{given}: the {of} is {newest}, so {'its rows in' if name else 'the rows of'} this run are "
+                f"older than all rows of that one, and later runs are of {newest} again; leave it out if that is wrong"
+            )
+        elif name and survey.feed and name not in seen and name not in before:
+            yield f"{given}: neither {MASTER} nor the first rows of the feed are of source {name}; check its name"
 
 
 def recorded_epochs(spec: Mapping[str, Any], order: OrderSpec) -> dict[str, str]:

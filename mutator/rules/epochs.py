@@ -2,11 +2,16 @@
 
 Every mutation of a later epoch is newer than each of an earlier one. A source may have a name in its rows, such as the
 ID of a server: then the epoch of each row is that of its source. The rows of sources without a name are of the epoch
-that a run is given, by default the newest one.
+that a run is given, by default the newest one. A number without a name is also that of a source which is the only one.
+
+A run can be of a lower epoch than the place: its rows are of before the source began again. Later runs are not.
 
 >>> known = Epochs({"": 0, "11": 0})
 >>> known.ranked({"22": 1}, ["11", "22"]).of, known.ranked({}, ["11"]).of
 ({'': 1, '11': 0, '22': 1}, {'': 0, '11': 0})
+>>> again = known.after(known.ranked({"": 1}, ["11"]))
+>>> again.of, again.after(again.ranked({"11": 0}, ["11"])).of
+({'': 1, '11': 1}, {'': 1, '11': 1})
 >>> known.ranked({}, ["22"])
 Traceback (most recent call last):
 mutator.rules.epochs.Unranked: ['22']
@@ -45,7 +50,7 @@ class Epochs:
     @property
     def named(self) -> dict[str, int]:
         """The epochs of sources with names."""
-        return {name: epoch for name, epoch in self.of.items() if name != UNNAMED}
+        return named_in(self.of)
 
     @property
     def newest(self) -> int:
@@ -55,18 +60,22 @@ class Epochs:
     def ranked(self, asked: Mapping[str, int], seen: Iterable[str]) -> Epochs:
         """Return the epochs of a run. asked: those that its user gives. seen: the sources that its rows name.
 
-        The first source of a place needs no epoch of its own. Raises Unranked for another one without.
+        The first source of a place needs no epoch of its own. Raises Unranked for another one without, and for those
+        that a number without a name may be of.
         """
-        named = {**self.named, **{name: epoch for name, epoch in asked.items() if name != UNNAMED}}
-        unranked = sorted(set(seen).difference(named))
+        given = named_in(asked)
+        named = {**self.named, **given}
+        sources = list(dict.fromkeys((*named, *seen)))
+        without = [name for name in sources if name not in (given if UNNAMED in asked else named)]
         newest = asked.get(UNNAMED, max([self.newest, *named.values()]))
-        if unranked and (named or len(unranked) > 1):
-            raise Unranked(unranked)
-        return Epochs({UNNAMED: newest, **named, **dict.fromkeys(unranked, newest)})
+        if without and len(sources) > 1:
+            raise Unranked(without)
+        return Epochs({UNNAMED: newest, **named, **dict.fromkeys(without, newest)})
 
     def after(self, run: Epochs) -> Epochs:
-        """Return the epochs of a place after a run. run: the epochs of the run."""
-        return Epochs({**run.of, UNNAMED: max(self.newest, run.newest)})
+        """Return the epochs of a place after a run. run: the epochs of the run; one of before lowers none."""
+        highest = {name: max(epoch, self.of.get(name, 0)) for name, epoch in run.of.items()}
+        return Epochs({**self.of, **highest, UNNAMED: max(self.newest, run.newest)})
 
     def spec(self) -> dict[str, dict[str, int]]:
         """Return the member of a manifest; none for a source that never began again and has no name."""
@@ -74,6 +83,11 @@ class Epochs:
 
 
 NO_EPOCHS = Epochs()
+
+
+def named_in(epochs: Mapping[str, int]) -> dict[str, int]:
+    """Return the epochs of sources with names."""
+    return {name: epoch for name, epoch in epochs.items() if name != UNNAMED}
 
 
 def epochs_in(spec: Mapping[str, Any]) -> Epochs:

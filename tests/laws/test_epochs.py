@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import mutator
+from mutator.cli import main
 from mutator.config import parse
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.pipeline.explain.master import explain_master
@@ -255,21 +257,81 @@ def test_a_new_server_stops_the_run_until_it_is_ranked(tmp_path: Path, monkeypat
         places = {"master": tmp_path / f"m{number}", "feed": feed, "output": tmp_path / f"m{number + 1}"}
         return local_engine.mutate({**SERVERS, **RUN, **more}, **places)
 
-    with pytest.raises(
-        mutator.StateError, match=r"rows of source 22, and others are of 11.*order.epoch=22:1.* 11:0,22:0|11:0"
-    ):
-        run(0, [(11, ("a", 9, "U", "x")), (22, ("a", 1, "U", "x"))])
+    both = [(22, ("a", 9, "U", "x")), (11, ("a", 1, "U", "y"))]
+    for given in ({}, {"order.epoch": "1"}):
+        with pytest.raises(mutator.StateError, match=r": 11, 22.*order.epoch=11:0,22:1 .*=11:1,22:0 .*=11:0,22:0 if"):
+            run(0, both, **given)
+    for given, proposed in (("22:1", "11:0,22:1"), ("11:1,33:0", "22:0,33:1,11:2")):
+        with pytest.raises(mutator.StateError, match=f"order.epoch={proposed} "):
+            run(0, both, **{"order.epoch": given})
+    run(0, both, **{"order.epoch": "11:1,22:0"})
+    assert records_of(tmp_path / "m1") == [("a", "y")]
+    shutil.rmtree(tmp_path / "m1")
     run(0, [(0, ("a", 8, "U", "snapshot")), (11, ("a", 9, "U", "x"))])
     with pytest.raises(mutator.StateError, match=r"rows of source 22, and others are of 11.*22:1.*22:0"):
         run(1, [(22, ("a", 1, "U", "y"))])
     monkeypatch.setattr(envelopes, "_ROWS", 1)
     mixed = [(11, ("a", 1, "U", "late")), (22, ("a", 1, "U", "y"))]
-    with pytest.raises(mutator.DataError, match="is of server 22, which is not one of those"):
+    with pytest.raises(
+        mutator.DataError, match=r"is of server 22, which is not one of those.*order.epoch=11:0,22:1 if"
+    ):
         run(1, mixed)
+    with pytest.raises(
+        mutator.StateError, match=r"rows of source 22, 33, and others are of 11.*=22:1,33:2;.*=22:0,33:0"
+    ):
+        run(1, [(33, ("a", 1, "U", "y"))], **{"order.epoch": "1"})
     run(1, mixed, **{"order.epoch": "22:1"})
     run(2, [(22, ("b", 1, "U", "z")), (11, ("a", 99, "U", "late"))])
+    with pytest.raises(
+        mutator.StateError, match=r"order.epoch=2 does not say.* 11, 22; .*=2,11:0,22:2. Now .*=11:0,22:1"
+    ):
+        run(3, [(22, ("b", 0, "U", "restored"))], **{"order.epoch": "2"})
 
     assert records_of(tmp_path / "m3") == [("a", "y"), ("b", "z")]
+
+
+@pytest.mark.parametrize("form", ["{}", "11:{}"])
+def test_a_late_file_of_before_a_restore_lowers_no_epoch(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source keeps its name: the number alone is its epoch, as with the name, and a lower one is of one run."""
+    turns = [
+        (None, ("a", 90, "U", "before"), "before"),
+        (1, ("a", 5, "U", "restored"), "restored"),
+        (None, ("a", 6, "U", "later"), "later"),
+        (0, ("a", 95, "U", "late"), "later"),
+        (None, ("a", 7, "U", "last"), "last"),
+    ]
+    for number, (epoch, row, left) in enumerate(turns):
+        feed, output = tmp_path / f"{number}.json", tmp_path / f"m{number + 1}"
+        feed.write_text(message(11, row))
+        given = {} if epoch is None else {"order.epoch": form.format(epoch)}
+        places = {"master": tmp_path / f"m{number}", "feed": feed, "output": output}
+        report = local_engine.mutate({**SERVERS, **given, **RUN}, **places)
+        assert records_of(output) == [("a", left)]
+        assert ("later runs are of 1 again" in " ".join(report.warnings)) == (epoch == 0)
+    given = [str(tmp_path / f"{number}.json") for number in range(5)]
+    assert main(["explain", str(tmp_path / "m5"), "a", "--feed", *given]) == 0
+    lines = map(str.strip, capsys.readouterr().out.splitlines())
+    shown = [line.split(",")[1].strip() for line in lines if line.startswith("upsert")]
+    assert shown == [f"order value [{epoch}" for epoch in (0, 1, 1, 0, 1)]
+
+
+def test_the_epoch_of_a_source_that_no_row_names(tmp_path: Path) -> None:
+    """Other rows than messages of servers do not name one; of a name that is not in the first rows, a run warns."""
+    (tmp_path / "f.csv").write_text(csv([("a", 1, "U", "x")]))
+    (tmp_path / "f.json").write_text(message(11, ("a", 1, "U", "x")))
+
+    def run(feed: str, settings: dict[str, str]) -> Any:
+        places = {"master": tmp_path / "no", "feed": tmp_path / feed, "output": tmp_path / "out"}
+        return local_engine.mutate({**settings, **RUN}, **places)
+
+    with pytest.raises(mutator.ConfigError, match=r"1:2:3.*rows of the feed do not name their source, so none is 1:2"):
+        run("f.csv", {**BESIDE, "order.epoch": "1:2:3"})
+    report = run("f.json", {**SERVERS, "order.epoch": "11:0,12:1"})
+    assert "order.epoch=12:1: neither the master nor the first rows of the feed are of source 12" in " ".join(
+        report.warnings
+    )
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,8 @@ class OrderSpec:
         forms.EPOCHS,
         None,
         "after a source began again, such as a restored database: a number that is decisive in the [order of this "
-        "run's rows](formats.md#epochs), higher than before; or `SOURCE:NUMBER` for a source that has a name in its "
-        "rows, such as the ID of a server",
+        "run's rows](formats.md#epochs), higher than before; or `SOURCE:NUMBER`, or several with commas between "
+        "them (`11:0,22:1`), for sources that have names in their rows, such as the IDs of servers",
         unset="the newest of the master",
     )
     epochs: Epochs = NO_EPOCHS  # of a run: the configured ones, with those of the master

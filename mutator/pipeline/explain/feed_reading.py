@@ -17,7 +17,7 @@ from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
-from mutator.rules.epochs import UNNAMED
+from mutator.rules.epochs import UNNAMED, epochs_in
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.partition_paths import values_above
 from mutator.storage import Entry, absolute
@@ -76,7 +76,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     survey: of the master. feed: full paths of files. The files are not compared with those that were merged before, and
     no rule of a run about late or missing files stops it. Raises the errors of the catalogue.
     """
-    config = _for_reading(config)
+    config = _for_reading(config, survey.state)
     survey = survey_feed(config, survey, feed)
     asked = survey.asked(config.rows)
     rows = row_plan(asked, config.output, survey)
@@ -101,10 +101,11 @@ def _with_nulls(spec: dict[str, Any], known: State) -> dict[str, Any]:
     return {**spec, "order": {**spec["order"], **null}}
 
 
-def _for_reading(config: Config) -> Config:
+def _for_reading(config: Config, state: State | None = None) -> Config:
     """Return a configuration that reads files as a run does, and that no file stops."""
     order = config.rows.order
-    epoch = {UNNAMED: 0} if order.epoch is None else order.epoch  # a run records the others
+    known = {} if state is None else epochs_in(state.spec).named
+    epoch = {UNNAMED: 0, **known, **(order.epoch or {})}  # a run records the others
     return replace(
         config,
         rows=replace(config.rows, order=replace(order, epoch=epoch)),

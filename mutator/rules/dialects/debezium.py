@@ -45,6 +45,7 @@ from mutator.rules.dialects.debezium_messages import (
     row_schema,
     schema_of_messages,
     servers_of,
+    unranked,
 )
 from mutator.rules.dialects.messages import (
     FIELD,
@@ -68,8 +69,6 @@ CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled i
 CODES |= {b"m": b"message", b"M": b"message"}
 _ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
 _IMAGES = ("after", "before")
-_UNRANKED = "which is not one of those whose rows were merged, nor of those in the first rows of the file: set its "
-_UNRANKED += "epoch in order.epoch"
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
 NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
 NO_KEY += "IDENTITY to FULL; or have the sink write the keys (store.kafka.keys=true), and set feed.keys"
@@ -185,11 +184,10 @@ class DebeziumMessages(DebeziumRows):
         coded = servers.dictionary_encode()
         names = [None if one in NO_SERVER else one.decode("utf-8", "replace") for one in coded.dictionary.to_pylist()]
         numbers = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        for number, name in enumerate(names):
-            if name is not None and name not in known:
-                for row in np.flatnonzero(numbers == number).tolist():
-                    if found[row] in _ACTS:
-                        found[row] = rejected(f"is of server {name[:SHOWN]}, {_UNRANKED}")
+        unknown = [number for number, name in enumerate(names) if name is not None and name not in known]
+        for row in np.flatnonzero(np.isin(numbers, unknown)).tolist():
+            if found[row] in _ACTS:
+                found[row] = unranked(str(names[numbers[row]]), self.epochs)
         epochs = [b"%d" % known.get(name or UNNAMED, unnamed) for name in names]
         return found, pa.array([*epochs, b"%d" % unnamed], pa.large_binary()).take(pa.array(numbers))
 
