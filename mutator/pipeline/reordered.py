@@ -29,7 +29,7 @@ from mutator.pipeline.runners import Engine
 from mutator.pipeline.verify import differences_of_rows
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.rules.file_names import first_few
-from mutator.rules.order_types import as_tuple, in_words
+from mutator.rules.order_types import as_tuple, order_in_words
 
 # The settings of the order of a place, as none of them holds in another one
 NO_OTHER_ORDER = dict.fromkeys(("order_type", "null.order", "order.keep", "order.epoch"), "")
@@ -66,11 +66,6 @@ def ordered_state(master: str) -> State:
     if found is None or found.is_without_key:
         raise error("order.none", path=master)
     return found
-
-
-def order_in_words(order: Mapping[str, Any]) -> str:
-    """Return an order as a manifest records it, in words."""
-    return f"by {order['by']}" if "type" not in order else in_words(order)
 
 
 OpenRunner = Callable[[], AbstractContextManager[Runner]]

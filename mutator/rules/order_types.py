@@ -129,6 +129,15 @@ def is_same_order(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return next(fields) == next(fields) and (len(types) == 1 or types == {"long", "decimal"})
 
 
+def order_in_words(order: Mapping[str, Any]) -> str:
+    """Return an order as a manifest records it, in words.
+
+    >>> order_in_words({"by": "file sequence"})
+    'by file sequence'
+    """
+    return f"by {order['by']}" if "type" not in order else in_words(order)
+
+
 def in_words(order: Mapping[str, Any]) -> str:
     """Return an order by fields as a manifest records it: their names and types, and where their values are.
 

@@ -13,8 +13,9 @@ from mutator.config import Config
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.pipeline.reordered import OrderChange, check_beside, check_other, order_in_words, with_room
+from mutator.pipeline.reordered import OrderChange, check_beside, check_other, with_room
 from mutator.plan.run_plan import Plan
+from mutator.rules.order_types import order_in_words
 from mutator.table.apply import OpenRunner
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need

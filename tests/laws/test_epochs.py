@@ -270,16 +270,16 @@ def test_a_new_server_stops_the_run_until_it_is_ranked(tmp_path: Path, monkeypat
     run(0, [(0, ("a", 8, "U", "snapshot")), (11, ("a", 9, "U", "x"))])
     with pytest.raises(mutator.StateError, match=r"rows of source 22, and others are of 11.*22:1.*22:0"):
         run(1, [(22, ("a", 1, "U", "y"))])
+    with pytest.raises(
+        mutator.StateError, match=r"rows of source 22, 33, and others are of 11.*=22:1,33:2;.*=22:0,33:0"
+    ):
+        run(1, [(server, ("a", 1, "U", "y")) for server in (33, 22)], **{"order.epoch": "1"})
     monkeypatch.setattr(envelopes, "_ROWS", 1)
     mixed = [(11, ("a", 1, "U", "late")), (22, ("a", 1, "U", "y"))]
     with pytest.raises(
         mutator.DataError, match=r"is of server 22, which is not one of those.*order.epoch=11:0,22:1 if"
     ):
         run(1, mixed)
-    with pytest.raises(
-        mutator.StateError, match=r"rows of source 22, 33, and others are of 11.*=22:1,33:2;.*=22:0,33:0"
-    ):
-        run(1, [(33, ("a", 1, "U", "y"))], **{"order.epoch": "1"})
     run(1, mixed, **{"order.epoch": "22:1"})
     run(2, [(22, ("b", 1, "U", "z")), (11, ("a", 99, "U", "late"))])
     with pytest.raises(

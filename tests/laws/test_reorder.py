@@ -225,6 +225,30 @@ def test_tables_are_explained_since_the_change(tmp_path: Path, capsys: pytest.Ca
             place.reorder(("--to", value))
 
 
+@pytest.mark.parametrize("how", [("--to", "v"), ("--to", "v,at")])
+def test_a_directory_is_explained_since_the_change(
+    how: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, rows in enumerate(([("a", 5, "U", "x")], [("a", -9, "U", "late")])):
+        Path(f"f_{number}.csv").write_text(csv(rows, "v" if number else "at"))
+    local_engine.mutate({**FIRST, **RUN}, master=Path("none"), feed=Path("f_0.csv"), output=Path("m0"))
+    assert main(["order", "m0", *how, "-o", "m1", "-q"]) == 0
+    assert main(["run", "--master", "m1", "--feed", "f_1.csv", "--output", "m2", "-q"]) == 0
+
+    def explained(*options: str) -> str:
+        capsys.readouterr()
+        assert main(["explain", "m2", "a", "--feed", "f_0.csv", "f_1.csv", *options]) == 0
+        return capsys.readouterr().out
+
+    assert "late (record > upsert)" in explained("--before", "m1")
+    assert "what m0 held: the rows had another order: at (long)" in explained("--before", "m0").replace(
+        f"{tmp_path}/", ""
+    )
+    assert "master.adopt" not in explained()
+    assert "the rows had another order: at (long)" in explained()
+
+
 class Base:
     """A base, ordered by ``at`` first, with records a and b, and a tombstone of c."""
 

@@ -13,7 +13,14 @@ from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.feed_reading import files_at
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
-from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, config_by, held_or_why, key_of_master
+from mutator.pipeline.explain.place import (
+    ExplainedPlace,
+    HeldOrWhy,
+    another_order,
+    config_by,
+    held_or_why,
+    key_of_master,
+)
 from mutator.pipeline.explain.walk import explain
 from mutator.rules import file_names
 from mutator.storage import located
@@ -96,6 +103,9 @@ class _Master(ExplainedPlace):
         if known is None:
             return None, "how its records came: the master has no manifest, because mutator did not write it"
         if self._before is not None:
+            other = None if self._earlier is None else another_order(self._earlier, known)
+            if other is not None:
+                return None, f"what {self._before} held: {other}; --before names one since the change"
             held, why = held_or_why(self.config, self.key, self._before, self._earlier, ())
             return held, why and f"what {self._before} held: {why}"
         counts = known.commit.counts

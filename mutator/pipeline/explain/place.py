@@ -31,6 +31,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.registers import register_of
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.absences import absences_of
+from mutator.rules.order_types import is_same_order, order_in_words
 
 # What a place holds of a key, or None and why it cannot be read; (None, None): it is not there any more
 HeldOrWhy = tuple[ByPartition | None, str | None]
@@ -199,6 +200,16 @@ def _names_of_text(text: TextSpec, survey: Survey, plan: Reading) -> list[str]:
     if header and not names:  # written rows have its fields
         names, places = header[-1], plan.rows.layouts["written"].id_fields
     return [names[one] if one < len(names) else f"field {one}" for one in places]
+
+
+def another_order(earlier: State, known: State) -> str | None:
+    """Return that the order values of an earlier dataset cannot be compared with those of a later one, if so."""
+    one, other = (() if state.is_without_key else state.spec["order"] for state in (earlier, known))
+    return (
+        f"the rows had another order: {order_in_words(one)}"
+        if one and other and not is_same_order(one, other)
+        else None
+    )
 
 
 def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | None, feed: Sequence[str]) -> HeldOrWhy:

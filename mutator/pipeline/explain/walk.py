@@ -205,7 +205,10 @@ class _Walk:
             reading = feed_reading(config, self._key.survey, paths)
             return feed_rows(reading, self._key.wanted), reading.as_of
         except MutatorError as fault:
-            return FeedRows((), (), tuple((path, fault.message) for path in paths)), None
+            why = fault.message
+            if fault.kind == "manifest.spec" and fault.fields.get("name") == "order":
+                why = f"the rows had another order: {fault.fields['now']}"
+            return FeedRows((), (), tuple((path, why) for path in paths)), None
 
     def _as_of(self, config: Config, run: RunFeed, mutation: KeyMutation) -> Any:
         """Return the time of a snapshot whose files are gone; None if only they said it, and a later one had come."""
