@@ -29,7 +29,7 @@ from mutator.pipeline.runners import Engine
 from mutator.pipeline.verify import differences_of_rows
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.rules.file_names import first_few
-from mutator.rules.order_types import as_tuple, order_in_words
+from mutator.rules.order_types import POSITION, as_tuple, order_in_words
 
 # The settings of the order of a place, as none of them holds in another one
 NO_OTHER_ORDER = dict.fromkeys(("order_type", "null.order", "order.keep", "order.epoch"), "")
@@ -43,8 +43,19 @@ def with_room(config: Config) -> Config:
     return replace(config, rows=replace(config.rows, order=replace(order, type=as_tuple(order.type))))
 
 
-def check_beside(order: OrderSpec, known: State, path: str) -> None:
-    """Raise ConfigError if rows have fields whose values are to be beside them. known: of the place. path: of it."""
+def check_fields(order: OrderSpec, known: State, path: str) -> None:
+    """Raise ConfigError if rows cannot take their values from the fields of an order.
+
+    known: of the place. path: of it.
+    """
+    if not order.fields and not order.position:
+        what = f"the new order of {place(path)} has no field; name those that the rows have, such as updated_at"
+        raise error("usage", what=what)
+    if order.fields and order.position and order.keep is not False:
+        own = ",".join(map(str, order.fields))
+        what = f"the rows of {place(path)} have no {POSITION}, so they cannot take the values of {own} beside it: "
+        what += f"leave {POSITION} out; or with {POSITION} alone, all rows are older than every mutation"
+        raise error("usage", what=what)
     schema = dataset_schema(known, path)
     names = () if schema is None else schema.schema.names
     found = [name for name in order.fields if order.keep is False and name in names]
@@ -91,7 +102,7 @@ def reorder_dataset(
     started = time.monotonic()
     before = ordered_state(master)
     config = replace(with_room(config), operation=replace(config.operation, reorders=True))
-    check_beside(config.rows.order, before, master)
+    check_fields(config.rows.order, before, master)
     prepared = prepare(config, master, [], output, run=run, version=version)
     plan, known, path = prepared.plan, prepared.survey.state, prepared.survey.master_path
     assert known is not None

@@ -13,7 +13,7 @@ from mutator.config import Config
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.pipeline.reordered import OrderChange, check_beside, check_other, with_room
+from mutator.pipeline.reordered import OrderChange, check_fields, check_other, with_room
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_types import order_in_words
 from mutator.table.apply import OpenRunner
@@ -37,7 +37,7 @@ def reorder_table(
     plans = list[Plan]()
 
     def plan(newest: Snapshot) -> Plan:
-        check_beside(config.rows.order, newest.state, newest.table)
+        check_fields(config.rows.order, newest.state, newest.table)
         found = plan_without_feed(replace(newest, state=newest.state.without_order()), config)
         check_other(newest.state.spec["order"], found.rows.spec["order"], newest.table)
         plans.append(found)

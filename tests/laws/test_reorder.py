@@ -220,8 +220,8 @@ def test_tables_are_explained_since_the_change(tmp_path: Path, capsys: pytest.Ca
     raised(["order", place.table.path, "--to", "v", "-D", "key=id"], "leave --config and -D out")
     assert main(["order", place.table.path, "--to", "at", "--runner", "local", "--dry-run", "-q"]) == 0
     raised(["order", place.table.path, "--to", "v", "-o", "out"], "gets a new version, and no other directory")
-    for value in ("nothing", "name"):
-        with pytest.raises(mutator.MutatorError, match=r"nothing|record with the ID"):
+    for value in ("nothing", "name", "v,file.position", ""):
+        with pytest.raises(mutator.MutatorError, match=r"nothing|record with the ID|no file\.position|has no field"):
             place.reorder(("--to", value))
 
 
@@ -355,6 +355,8 @@ def test_a_signal_after_the_commit_does_not_deny_it(
         (("--to", "at", "-o", "out"), r"the order of its rows is at \(long\) already"),
         (("--to", "name", "-o", "out"), "rows have no order value: .*row 2.* field name .* is not an integer"),
         (("--to", "other", "-o", "out"), "no input has a field other"),
+        (("--to", "", "-o", "out"), "the new order of .*master has no field; name those"),
+        (("--to", "v,file.position", "-o", "out"), r"have no file\.position, .* the values of v beside it: leave file"),
         (("--to", "at", "--beside", "-o", "out"), "have the field at; without the setting, it is their order"),
     ],
 )
