@@ -75,6 +75,9 @@ def _of_setting(setting: Setting) -> Option:
 COMMON = tuple(map(_of_setting, SHORT.values()))
 _CONFIG_HELP = f"configuration file, .properties or .toml (default {NAME} of this directory; {NONE}: no file)"
 CONFIG = (option("--config", metavar="FILE", help=_CONFIG_HELP), *COMMON, setting())
+_ORDER = ("order_by", "order_type")
+_OTHERS = (_of_setting(one) for name, one in SHORT.items() if name not in _ORDER)
+CONFIG_WITHOUT_ORDER = (CONFIG[0], *_OTHERS, setting())
 
 
 def _no_stdin(path: str) -> str:

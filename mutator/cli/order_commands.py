@@ -144,7 +144,7 @@ ORDER = Command(
             "kept beside them",
         ),
         option("-o", "--output", metavar="DIR", help="new directory, if PLACE is a directory"),
-        *options.CONFIG,
+        *options.CONFIG_WITHOUT_ORDER,
         options.RUNNER,
         options.DRY_RUN,
         options.JSON,

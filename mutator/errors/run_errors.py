@@ -119,7 +119,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "order.rows": (
             "{path}: rows have no order value: {rows}; correct them, or name another field; if they are NULL, "
-            "{null.order=lowest} makes them the oldest"
+            "--null lowest, or null_order='lowest' in Python, makes them the oldest"
         ),
         "partition.empty": (
             "field {field} (partition) is '' or __HIVE_DEFAULT_PARTITION__ in a record, which the name of a directory "

@@ -30,6 +30,7 @@ from mutator.pipeline.verify import differences_of_rows
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.rules.file_names import first_few
 from mutator.rules.order_types import POSITION, as_tuple, order_in_words
+from mutator.storage import located
 
 # The settings of the order of a place, as none of them holds in another one
 NO_OTHER_ORDER = dict.fromkeys(("order_type", "null.order", "order.keep", "order.epoch"), "")
@@ -72,8 +73,11 @@ def check_other(before: Mapping[str, Any], after: Mapping[str, Any], path: str) 
 
 
 def ordered_state(master: str) -> State:
-    """Return the state of a master. Raises ConfigError if its rows have no order yet."""
+    """Return the state of a master. Raises ConfigError if it does not exist, or its rows have no order yet."""
     found = manifest_at(master)
+    storage, path = located(master)
+    if found is None and storage.stat(path) is None and storage.renames:  # others have no directories
+        raise error("path.missing", path=path, what="dataset")
     if found is None or found.is_without_key:
         raise error("order.none", path=master)
     return found

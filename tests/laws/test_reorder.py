@@ -353,8 +353,12 @@ def test_a_signal_after_the_commit_does_not_deny_it(
     [
         (("--to", "v"), "--output is missing"),
         (("--to", "at", "-o", "out"), r"the order of its rows is at \(long\) already"),
-        (("--to", "name", "-o", "out"), "rows have no order value: .*row 2.* field name .* is not an integer"),
-        (("--to", "other", "-o", "out"), "no input has a field other"),
+        (
+            ("--to", "name", "-o", "out"),
+            "rows have no order value: .*row 2.* field name .* is not an integer.* --null lowest",
+        ),
+        (("--to", "other", "-o", "out"), "no input has a field other; they have .*only feeds have, give --beside"),
+        (("--to", "v", "-o", "out", "--order-by", "at"), "there is no option --order-by"),
         (("--to", "", "-o", "out"), "the new order of .*master has no field; name those"),
         (("--to", "v,file.position", "-o", "out"), r"have no file\.position, .* the values of v beside it: leave file"),
         (("--to", "at", "--beside", "-o", "out"), "have the field at; without the setting, it is their order"),
@@ -370,6 +374,7 @@ def test_what_cannot_be_the_order(
     assert not Path("out").exists()
     Path("plain").mkdir()
     raised(["order", "plain", "--to", "v", "-o", "out"], "no run of mutator has decided")
+    raised(["order", "missing", "--to", "v", "-o", "out"], "missing: there is no such dataset")
 
 
 def raised(words: list[str], message: str, call: Callable[[list[str]], int] = main) -> None:

@@ -184,7 +184,8 @@ def check_names(
     if not any(name in known for name in fields.ids):
         check_any_row(ops, survey.feed)
     newest = f"; the newest feed file is {place(feed[-1].path)}" if feed else ""
-    later = "" if feed else f"; if feeds alone have it, set {setting('order.keep=false')}"
+    later = f"; if feeds alone have it, set {setting('order.keep=false')} (mutator order: --beside)"
+    of_feeds = {_ORDER: "" if feed else later}
     named = [("id.field.ordinals", name) for name in fields.ids]
     orders = fields.orders if feed or not fields.orders_beside else ()
     named += [(_ORDER, path[0]) for path in orders]
@@ -195,9 +196,7 @@ def check_names(
         (
             key,
             f"no input has a field {name}",
-            f"did you mean {near}?"
-            if near
-            else f"they have {', '.join(known)}{newest}{later if key == _ORDER else ''}",
+            f"did you mean {near}?" if near else f"they have {', '.join(known)}{newest}{of_feeds.get(key, '')}",
         )
         for key, name in named
         for near in (nearest(name, known),)
