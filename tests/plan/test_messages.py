@@ -84,6 +84,30 @@ def test_the_key_of_messages(messages: list[tuple[str, dict[str, Any]]], wanted:
     assert settings_of(tmp_path) == {"feed.dialect": "debezium-json", KEY: wanted, **FIRST}
 
 
+@pytest.mark.parametrize("connector", ["mysql", "mariadb"])
+@pytest.mark.parametrize("second", [1, 2])
+def test_sources_of_the_first_rows_have_epochs(
+    connector: str, second: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = {"connector": connector, "db": "d", "table": "t", "file": "b.000001", "row": 0}
+    rows = [
+        message("c", 0, id=n, v=f"v{n}") | {"source": {**place, "server_id": 11 * (second if n > 8 else 1), "pos": n}}
+        for n in range(12)
+    ]
+    (tmp_path / "incr").mkdir()
+    for at in (0, 6):
+        (tmp_path / f"incr/f_{at}.json").write_bytes(lines(*rows[at : at + 6]))
+    given = {"order.epoch": "11:0,22:1"} if second == 2 else {}
+    assert settings_of(Path("incr"), **given) == {"feed.dialect": "debezium-json", KEY: "id", **FIRST, **given}
+    assert main(["init", "--feed", "incr"]) == (3 if second == 2 else 0)
+    assert second == 1 or "has rows of source 22, and others are of 11" in capsys.readouterr().out
+    asked = [text for name, value in given.items() for text in ("-D", f"{name}={value}")]
+    assert main(["init", "--feed", "incr", "--force", *asked]) == 0
+    assert main(["run"]) == 0
+    assert len(pq.read_table("merged")) == 12
+
+
 def test_messages_of_two_tables(tmp_path: Path) -> None:
     rows = [message("c", at, table="tu"[at % 3 > 0], id=at) for at in range(12)]
     (tmp_path / "f.json").write_bytes(lines(*rows))

@@ -14,6 +14,7 @@ from mutator.config import parse
 from mutator.config.settings import RowSpec
 from mutator.errors.display import counted
 from mutator.errors.parts import quoted_value
+from mutator.formats.content import Wrapped
 from mutator.plan.inspect.envelopes import dialect_of, first_load_of, key_in, paths_of, tables_in, unwrapped
 from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.source import Source
@@ -23,10 +24,12 @@ from mutator.plan.proposal.record_ids import RecordId, record_id
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.epochs import UNNAMED, Epochs
 from mutator.rules.facts import Facts
 from mutator.rules.order_units import epoch_unit
 
 DIALECT, TABLE, UNIT, DECIMALS = "feed.dialect", "feed.table", "feed.time.unit", "feed.decimals"
+EPOCH = "order.epoch"
 REJECTS, KEEP_ORDER = "reject.policy", "order.keep"
 _ROWS, _BYTES = 50_000, 8 << 20  # of a file
 _NO_NUMBER = re.compile(rb".*[A-Za-z/=].*")
@@ -82,14 +85,14 @@ def messages_of(
         return None
     why = f"the rows of the feed are messages of this form: {ENVELOPES[dialect].why}"
     choices = [Choice(DIALECT, dialect, why)]
-    known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS) if key in settings} | {DIALECT: dialect}
+    known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS, EPOCH) if key in settings} | {DIALECT: dialect}
     rows = parse({"id.field.ordinals": "0", **known}).rows
     if TABLE not in settings:
         tables = Counter(name for source in sources for name in tables_in(rows.ops, source))
         if len(tables) > 1:
             choices.append(_table(tables))
             rows = replace(rows, ops=replace(rows.ops, table=str(choices[-1].value)))
-    files = [one for one in (_file(rows, source) for source in sources) if one is not None]
+    files = [_file(rows, *one) for one in _with_epochs(rows, sources)]
     upserts = tuple(one.rows(one.are(UPSERT)) for one in files)
     choices += [
         *(one for one in _of_types(master, files) if one.key not in settings),
@@ -181,15 +184,25 @@ def _table(tables: Counter[str]) -> Choice:
     return Choice(TABLE, most, why, [(name, f"{number:,}") for name, number in others], question)
 
 
-def _file(rows: RowSpec, source: Source) -> _File | None:
-    """Return the first rows of records in a file; None without any. Raises DataError for a file of another form."""
-    everything = _with(rows, unwrapped(_with(rows), source))
-    found = unwrapped(everything, source)  # every column as the key, so that no delete lacks it
-    if found.wrapped is None:
-        return None
-    columns = dict(first_rows(found, None, _ROWS, _BYTES).columns)
+def _with_epochs(rows: RowSpec, sources: Sequence[Source]) -> list[tuple[Source, Wrapped]]:
+    """Return the files as records, with epochs of all sources that they name. Raises DataError for another form.
+
+    Which of two sources began later is asked by the dry run: here, each has rows like any other.
+    """
+    # Every column is the key, so that no delete lacks it.
+    found = [unwrapped(_with(rows, unwrapped(_with(rows), source)), source) for source in sources]
+    wrapped = [(one, one.wrapped) for one in found if one.wrapped is not None]
+    named = dict.fromkeys((name for _, one in wrapped for name in one.envelope.sources), 0)
+    epochs = Epochs({UNNAMED: 0, **named, **(rows.order.epoch or {})})
+    ranked = [(one, how._replace(envelope=replace(how.envelope, epochs=epochs))) for one, how in wrapped]
+    return [(replace(one, wrapped=how), how) for one, how in ranked]
+
+
+def _file(rows: RowSpec, source: Source, wrapped: Wrapped) -> _File:
+    """Return the first rows of records in a file."""
+    columns = dict(first_rows(source, None, _ROWS, _BYTES).columns)
     codes = columns.pop(rows.ops.field, [])
-    return _File(found, found.wrapped.envelope, columns, codes)
+    return _File(source, wrapped.envelope, columns, codes)
 
 
 def _with(rows: RowSpec, source: Source | None = None) -> RowSpec:
