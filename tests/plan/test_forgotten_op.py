@@ -69,6 +69,17 @@ def test_the_name_of_the_field_explains_its_numbers(tmp_path: Path) -> None:
         merge(tmp_path, feed_with(**{"__$operation": [2, 1]}))
 
 
+@pytest.mark.parametrize("columns", [{"op": ["U", "D"]}, {"is_deleted": [True, False]}])
+def test_a_file_of_changes_is_no_snapshot(tmp_path: Path, columns: Any) -> None:
+    full = {"sync_mode": "full", "max_absence_fraction": 1}
+    with pytest.raises(MutatorError, match='no snapshot, so leave sync_mode="full" out, and set op=') as fault:
+        merge(tmp_path / "one", feed_with(**columns), None, **full)
+    assert fault.value.kind == "op.forgotten"
+    (field,) = columns
+    known = merge(tmp_path, feed_with(**columns), "csv", **full, default={field: "?"})
+    assert known.counts["master deleted by absence"] == 1
+
+
 @pytest.mark.parametrize(
     "columns",
     [

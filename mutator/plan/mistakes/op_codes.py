@@ -53,8 +53,11 @@ def check_op_codes(ops: OpSpec, samples: Sequence[Sample]) -> None:
 
 
 def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec, survey: Survey) -> None:
-    """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read."""
-    if ops.field is not None or operation.full or output.schema is not None or survey.compares:
+    """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read.
+
+    A full snapshot has neither: a feed with them is a delta, and all records that it does not change would be deleted.
+    """
+    if ops.field is not None or output.schema is not None or survey.compares:
         return
     known = _fields_of_master(survey)
     expected = {*known, *output.removed_fields, *output.defaults}
@@ -76,6 +79,8 @@ def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec
                 continue
             elif not deletes <= ops.deletes:
                 cure += f" and {setting(f'delete_codes={value_of_rows(listed_codes(deletes))}')}"
+            if operation.full:
+                cure = f"a file of changes is no snapshot, so leave {setting('sync.mode=full')} out, and {cure}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
 
