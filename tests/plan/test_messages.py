@@ -84,6 +84,56 @@ def test_the_key_of_messages(messages: list[tuple[str, dict[str, Any]]], wanted:
     assert settings_of(tmp_path) == {"feed.dialect": "debezium-json", KEY: wanted, **FIRST}
 
 
+Changes = list[tuple[str, dict[str, Any]]]
+
+
+def _tokens(name: str, count: int) -> Changes:
+    """Inserts and updates with another token each; one record is deleted and inserted again."""
+    rows = [{"no": n % count, name: 1000 + n} for n in range(2 * count)]
+    again = [("d", rows[count + 2]), ("c", {"no": 2, name: 7})]
+    return [*(("c", row) for row in rows[:count]), *(("u", row) for row in rows[count:]), *again]
+
+
+def _orders() -> Changes:
+    """Few inserts beside updates of records that the feed does not insert; customers are distinct in the inserts."""
+    rows = [{"ref": 100 + n, "customer": n % 30, "v": n} for n in range(12)]
+    updates = [{"ref": 70 + n % 40, "customer": n % 30, "v": n} for n in range(200)]
+    return [*(("c", row) for row in rows), *(("u", row) for row in updates), ("d", updates[-1]), ("d", rows[3])]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "certain"),
+    [
+        (_tokens("token", 40), "no", True),
+        (_tokens("event_id", 40), "no", True),
+        (_tokens("token", 3), "no", False),
+        (_orders(), "ref", False),
+        ([*_orders(), ("c", {"ref": 103, "customer": 3, "v": 1})], "ref", False),
+        # Each number is deleted and inserted again: it is part of a key.
+        (
+            [("c", {"tenant": tenant, "no": no, "n": no}) for tenant in "ab" for no in range(6)]
+            + [("d", {"tenant": "a", "no": no, "n": no}) for no in range(6)]
+            + [("u", {"tenant": "b", "no": no, "n": 50 + no}) for no in range(6)],
+            ["tenant", "no"],
+            True,
+        ),
+    ],
+)
+def test_updates_and_deletes_show_the_key(changes: Changes, key: Any, certain: bool, tmp_path: Path) -> None:
+    """A key comes again in them, and in inserts only after a delete; a token differs in all rows."""
+    (tmp_path / "f.json").write_bytes(lines(*(message(op, at, **row) for at, (op, row) in enumerate(changes)), None))
+    choice = next(one for one in propose(None, [str(tmp_path)], {}).proposal.choices if one.key == KEY)
+    assert (choice.value, choice.question is None) == (key, certain), choice
+
+
+@pytest.mark.parametrize("codes", ["UUUU", "IIUU"])
+def test_a_field_that_differs_in_all_changes_is_a_question(codes: str, tmp_path: Path) -> None:
+    rows = [f"{code},e{at},{at % 9},{at}" for at, code in enumerate(codes * 5)]
+    (tmp_path / "f_1.csv").write_text("\n".join(["op,event_id,ref,seq", *rows, "D,e99,1,99", ""]))
+    choice = next(one for one in propose(None, [str(tmp_path)], {}).proposal.choices if one.key == KEY)
+    assert choice.value == "ref" or choice.question is not None, choice
+
+
 @pytest.mark.parametrize("connector", ["mysql", "mariadb"])
 @pytest.mark.parametrize("second", [1, 2])
 def test_sources_of_the_first_rows_have_epochs(

@@ -20,7 +20,7 @@ from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice
 from mutator.plan.proposal.key_and_order import NULL_ORDER, ORDER, ORDER_TYPE, SEQUENCES
-from mutator.plan.proposal.record_ids import RecordId, record_id
+from mutator.plan.proposal.record_ids import Changes, RecordId, record_id, record_id_of
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
 from mutator.rules.envelopes import ENVELOPES
@@ -121,7 +121,7 @@ def _named_keys(files: Sequence[_File]) -> Iterator[RecordId]:
 
 def _stamps(files: Sequence[_File], pattern: str) -> Iterator[str]:
     """Yield the fields of the records that have such texts alone, but in rows of a full load."""
-    rows = SampleRows.of(one.rows([*one.are(UPSERT), *one.are(DELETE)]) for one in files)
+    rows = SampleRows.of(one.rows(_acts(one)) for one in files)
     for name, values in rows.columns.items():
         found = {value for value in values if value not in (None, b"", b"0")}
         if found and all(re.fullmatch(pattern.encode(), value) for value in found if value is not None):
@@ -162,7 +162,7 @@ def _ties(files: Sequence[_File], names: Sequence[str], key: Sequence[str]) -> i
     """Return how many IDs have different rows with the same values in the fields that order them."""
     rows = SampleRows.of(
         replace(one.rows(acts), columns={**one.rows(acts).columns, "": [one.codes[row] for row in acts]})
-        for one, acts in ((one, [*one.are(UPSERT), *one.are(DELETE)]) for one in files)
+        for one, acts in ((one, _acts(one)) for one in files)
     )
     first, found = dict[Any, Any](), set()
     if not {*names, *key} <= {*rows.fields} or not key:
@@ -235,30 +235,51 @@ def _key(
     """
     acts = SampleRows.of([*upserts, *(one.rows(one.are(DELETE)) for one in files)])
     beside |= {name for name, values in acts.columns.items() if values.count(None) > _ALMOST * acts.count}
-    by_code = [[one.rows([at for at, code in enumerate(one.codes) if code == own]) for one in files] for own in inserts]
-    several = [tables for tables in by_code if sum(table.count for table in tables) >= _ENOUGH]
-    inserted = several[0] if several else [table for tables in by_code for table in tables]
-    rows = (tuple(map(_without(beside), tables)) for tables in (master if _count(master) else inserted, upserts))
-    of_master, of_feed = rows
-    inputs = Inputs(of_master, of_feed, named=True)
-    whose = "the master" if _count(master) else "the inserts in the feed"
-    fallback = record_id(inputs, None, whose)
+    changes = _changes(files, inserts, beside)
+    if _count(master) or not changes.inserts.count:
+        of_master, of_feed = (tuple(map(_without(beside), tables)) for tables in (master, upserts))
+        fallback = record_id(Inputs(of_master, of_feed, named=True), None, is_of_changes=True)
+        base = SampleRows.of(of_master)
+        changes = Changes(base, base, base, SampleRows((), {}, 0))
+    else:
+        fallback = record_id_of(changes)
     deletes = SampleRows.of(_without(beside)(one.rows(one.are(DELETE))) for one in files)
     fields = tuple(
         name for name, values in deletes.columns.items() if None not in values and not {*values} <= _DEFAULTS
     )
     if not deletes.count or not fields or len(fields) == len(deletes.fields):
         return fallback
-    base = SampleRows.of(inputs.master)
     why = f"{counted(deletes.count, 'delete')} of the first rows {'has' if deletes.count == 1 else 'have'} values there"
-    is_unique = _is_unique(base, fields)
-    smaller = any(_is_unique(base, fields[:at] + fields[at + 1 :]) for at in range(len(fields)) if len(fields) > 1)
+    is_unique = changes.are_unique(fields)
+    smaller = any(changes.are_unique(fields[:at] + fields[at + 1 :]) for at in range(len(fields)) if len(fields) > 1)
     if is_unique and not smaller:
         return RecordId(fields, f"{why} alone")
     if is_unique and 2 * len(fields) <= len(deletes.fields):
         others = () if fallback is None else ((fallback.fields, fallback.why),)
         return RecordId(fields, f"{why} alone", others, certain=False)
     return fallback
+
+
+def _changes(files: Sequence[_File], inserts: Sequence[bytes], beside: Set[str]) -> Changes:
+    """Return the rows that insert records, and those that change them. inserts: codes, those of snapshots first."""
+
+    def rows(numbers: Callable[[_File], Sequence[int]]) -> SampleRows:
+        return SampleRows.of(_without(beside)(one.rows(numbers(one))) for one in files)
+
+    def coded(own: Collection[bytes | None]) -> SampleRows:
+        return rows(lambda one: [at for at in one.are(UPSERT) if one.codes[at] in own])
+
+    of_load: set[bytes | None] = {None, b""}  # rows of a full load may have no code
+    kinds = [of_load, *(set[bytes | None]([own]) for own in inserts)]
+    known = of_load.union(inserts)
+    every, several = coded(known), (coded(own) for own in kinds)
+    first = next((one for one in several if one.count >= _ENOUGH), every)
+    deletes = rows(lambda one: one.are(DELETE))
+    return Changes(first, every, rows(lambda one: [at for at in _acts(one) if one.codes[at] not in known]), deletes)
+
+
+def _acts(one: _File) -> list[int]:
+    return [*one.are(UPSERT), *one.are(DELETE)]
 
 
 def _count(tables: Sequence[SampleTable]) -> int:
@@ -270,12 +291,6 @@ def _without(names: Collection[str]) -> Callable[[SampleTable], SampleTable]:
         return replace(one, columns={name: values for name, values in one.columns.items() if name not in names})
 
     return table
-
-
-def _is_unique(rows: SampleRows, fields: Sequence[str]) -> bool:
-    """Return whether nearly all rows have an ID of their own; True without rows."""
-    keys = rows.keys(fields)
-    return len(keys) - len({*keys}) <= _ALMOST * len(keys)
 
 
 def _of_types(master: Sequence[SampleTable], files: Sequence[_File]) -> Iterator[Choice]:

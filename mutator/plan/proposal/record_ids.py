@@ -1,7 +1,12 @@
-"""The fields of the record ID: unique in the master, and the same in the feed's mutations of a record."""
+"""The fields of the record ID: unique in the master, and the same in the feed's mutations of a record.
 
+A feed of changes without a master shows both: rows that insert records have each ID once (again only after a delete),
+and updates and deletes have it again. A field that differs in all rows of it, such as a token, is no ID.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from mutator.errors.display import counted
@@ -14,6 +19,36 @@ _FIELDS = 12  # of which several are tried together
 _SCREENED = 2000  # rows that most combinations of fields do not survive
 _NAMED = 0.3  # fraction of the feed's rows for which a name such as order_id makes up
 _SOME = 0.02  # fraction of rows with the ID of another row that a master may have
+_ON_PAR = 0.5  # of the best overlap: with so many updates and deletes, a name decides
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a feed of changes shows of its records."""
+
+    inserts: SampleRows  # of one kind, such as those of a snapshot
+    others: SampleRows  # which insert records, too
+    acts: SampleRows  # updates and deletes
+    deletes: SampleRows  # of these
+
+    def repeated(self, fields: Sequence[str]) -> int:
+        """Return how many inserts have an ID again that no delete had set free."""
+        return _repeated(self.inserts, fields, self.deletes)
+
+    def are_unique(self, fields: Sequence[str]) -> bool:
+        """Return whether nearly all inserts have an ID of their own; True without rows."""
+        return self.repeated(fields) <= _SOME * self.inserts.count
+
+    def met(self, fields: Sequence[str]) -> list[bool]:
+        """Return for each update or delete whether it has the ID of an insert, or of another of them."""
+        keys = self.acts.keys(fields)
+        counts, known = Counter(keys), {*self.inserts.keys(fields), *self.others.keys(fields)}
+        return [key in known or counts[key] > 1 for key in keys]
+
+
+def _repeated(rows: SampleRows, fields: Sequence[str], deletes: SampleRows | None = None) -> int:
+    free = Counter[tuple[bytes | None, ...]]() if deletes is None else Counter(deletes.keys(fields))
+    return sum(max(0, count - 1 - free[key]) for key, count in Counter(rows.keys(fields)).items())
 
 
 @dataclass(frozen=True)
@@ -30,14 +65,25 @@ class _Candidate:
     named: float  # the first field is called like an ID: 1, like another key: 0.5, or else 0
     plain: bool  # no field is empty, a time or a fraction
     at: int
+    repeated: int  # rows with the ID of another row
 
     @property
     def unique(self) -> bool:
-        return self.distinct == self.rows > 0
+        return self.repeated == 0 < self.rows
 
     @property
     def almost(self) -> bool:
-        return self.rows - self.distinct <= _SOME * self.rows
+        return self.repeated <= _SOME * self.rows
+
+    @property
+    def again(self) -> int:
+        """The rows with the ID of another row that a delete had set free."""
+        return self.rows - self.distinct - self.repeated
+
+    @property
+    def sound(self) -> bool:
+        """Whether the ID is unique without many deletes that explain why it comes again."""
+        return self.almost and self.plain and 2 * self.again <= self.distinct
 
     @property
     def overlap(self) -> float:
@@ -76,10 +122,10 @@ class RecordId:
     certain: bool = True
 
 
-def record_id(inputs: Inputs, op: str | None, whose: str = "the master") -> RecordId | None:
+def record_id(inputs: Inputs, op: str | None, *, is_of_changes: bool = False) -> RecordId | None:
     """Return the fields of the record ID; None if there are no rows, or no field may be one.
 
-    op: the op code field. whose: what the rows of the master are called.
+    op: the op code field. is_of_changes: the feed has changes, and no op code field.
     """
     feed = SampleRows.of(inputs.feed)
     base = SampleRows.of(inputs.master) if any(table.count for table in inputs.master) else feed
@@ -96,12 +142,12 @@ def record_id(inputs: Inputs, op: str | None, whose: str = "the master") -> Reco
     if not found:
         return None
     if not has_master:
-        return _without_master(found, base)
+        return _without_master(found, base, repeats=op is not None or is_of_changes)
     best = max(found, key=_Candidate.rank)
-    return _chosen(best, found, base, whose)
+    return _chosen(best, found, base)
 
 
-def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows, whose: str) -> RecordId:
+def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows) -> RecordId:
     rivals = [
         one for one in found if one is not best and one.almost and one.plain and len(one.fields) == len(best.fields)
     ]
@@ -112,15 +158,80 @@ def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows, who
         clearer = best.overlap - rival.overlap > 0.2 and base.count >= _ENOUGH
         most = max(one.named for one in rivals)
         certain = (clearer and best.named >= most) or best.named > most
-    others = tuple((one.fields, one.why(whose)) for one in rivals[:3])
-    why = best.why(whose)
+    others = tuple((one.fields, one.why("the master")) for one in rivals[:3])
+    why = best.why("the master")
     if base.count < _ENOUGH:
         why += "; so few rows show little"
     return RecordId(best.fields, why, others, certain)
 
 
-def _without_master(found: Sequence[_Candidate], feed: SampleRows) -> RecordId:
-    """Return a field of the feed: a record may have several mutations, so nothing shows that an ID is unique."""
+def record_id_of(changes: Changes) -> RecordId | None:
+    """Return the fields of the record ID of a feed of changes with inserts; None if no field may be one."""
+    base = changes.inserts
+    singles = [_of_changes((name,), changes, at) for at, name in enumerate(base.fields)]
+    found = [one for one in singles if one.distinct > 1 or base.count == 1]
+    if not any(one.sound and (one.overlap > 0 or not one.feed_rows) for one in found):
+        plain = [one for one in singles if one.plain and one.distinct > 1] or singles
+        most = [one.fields[0] for one in plain][:_FIELDS]
+        screened = replace(changes, inserts=_first(base, most))
+        for size in (2, 3):
+            tried = [fields for fields in combinations(most, size) if screened.are_unique(fields)]
+            several = [_of_changes(fields, changes, at) for at, fields in enumerate(tried)]
+            several = [one for one in several if one.sound and (one.overlap > 0 or not one.feed_rows)]
+            found += several
+            if several:
+                break
+    if not found:
+        return None
+    fits = [one for one in found if one.sound]
+    enough = _ON_PAR * max((one.overlap for one in fits), default=0.0)
+
+    def rank(one: _Candidate) -> tuple[bool | float, ...]:
+        several = len(one.fields) > 1  # the name of the first of them says little
+        name = 0.0 if several else one.named
+        return (
+            one.almost,
+            one.plain,
+            one.sound,
+            one.overlap >= enough,
+            name,
+            round(one.overlap, 1),
+            -len(one.fields),
+            -one.at,
+        )
+
+    best = max(found, key=rank)
+    others = [one for one in fits if one is not best and len(one.fields) == len(best.fields)]
+    rivals = sorted((one for one in others if one.overlap >= enough), key=rank, reverse=True)
+    seen = base.count + best.feed_rows >= _ENOUGH and (best.overlap > 0 or not best.feed_rows)
+    seen = seen and 10 * best.again <= best.distinct
+    named = len(best.fields) == 1 and best.named > max((one.named for one in rivals), default=0.0)
+    clear = not rivals or (base.count >= _ENOUGH and best.overlap - rivals[0].overlap > 0.2)
+    certain = best in fits and (named or clear if seen else named and best.named == 1.0 and not best.again)
+    why = _why_of(best, base) + ("" if seen else "; so few rows show little")
+    return RecordId(best.fields, why, tuple((one.fields, _why_of(one, base)) for one in rivals[:3]), certain)
+
+
+def _of_changes(fields: tuple[str, ...], changes: Changes, at: int) -> _Candidate:
+    met = changes.met(fields)
+    found = _candidate(fields, changes.inserts, changes.acts, True, at)
+    return replace(found, known_rows=sum(met), repeated=changes.repeated(fields))
+
+
+def _why_of(one: _Candidate, base: SampleRows) -> str:
+    text = f"{counted(one.distinct, 'distinct value')} in {counted(one.rows, 'row')} of the inserts in the feed"
+    text += f", {one.again:,} of them again after a delete" * bool(one.again)
+    if one.feed_rows:
+        rows = counted(one.feed_rows, "row")
+        text += f"; {one.known_rows:,} of {rows} that update or delete have one of these, or of each other"
+    return text
+
+
+def _without_master(found: Sequence[_Candidate], feed: SampleRows, *, repeats: bool) -> RecordId:
+    """Return a field of the feed: a record may have several mutations, so nothing shows that an ID is unique.
+
+    repeats: the feed has updates and deletes, so a field that differs in all of its rows is rarely an ID.
+    """
     singles = [one for one in found if len(one.fields) == 1]
     plain = [one for one in singles if one.plain] or singles
     most = max(one.named for one in plain)
@@ -131,7 +242,8 @@ def _without_master(found: Sequence[_Candidate], feed: SampleRows) -> RecordId:
         best = max(named or plain, key=lambda one: (one.distinct > 0.5 * one.rows, -one.at, one.distinct))
     others = tuple((one.fields, one.why(None)) for one in plain if one is not best and one.almost)[:3]
     why = f"{best.why(None)}; without a master nothing shows that it is unique"
-    return RecordId(best.fields, why, others, certain=bool(named) and len(named) == 1)
+    is_clear = len(named) == 1 and (best.repeated > 0 or not repeats)
+    return RecordId(best.fields, why, others, certain=is_clear)
 
 
 def _candidate(fields: tuple[str, ...], base: SampleRows, feed: SampleRows, has_master: bool, at: int) -> _Candidate:
@@ -151,6 +263,7 @@ def _candidate(fields: tuple[str, ...], base: SampleRows, feed: SampleRows, has_
         _named(fields[0]),
         bool(present(values)) and all(values) and not any(_is_no_id(base, name) for name in fields),
         at,
+        len(keys) - len(known),
     )
 
 
@@ -180,9 +293,7 @@ def _several(singles: Sequence[_Candidate], base: SampleRows, feed: SampleRows, 
     """Return two, or else three fields that are unique together. singles: candidates of one field, by position."""
     plain = [one for one in singles if one.plain and one.distinct > 1] or list(singles)
     most = [one.fields[0] for one in plain][:_FIELDS]
-    screened = SampleRows(
-        base.fields, {name: base.columns[name][:_SCREENED] for name in most}, min(base.count, _SCREENED)
-    )
+    screened = _first(base, most)
     for size in (2, 3):
         tried = [
             _candidate(fields, base, feed, has_master, at)
@@ -195,9 +306,14 @@ def _several(singles: Sequence[_Candidate], base: SampleRows, feed: SampleRows, 
     return []
 
 
+def _first(rows: SampleRows, names: Sequence[str]) -> SampleRows:
+    """Return some fields of the first rows."""
+    columns = {name: rows.columns[name][:_SCREENED] for name in names}
+    return SampleRows(tuple(names), columns, min(rows.count, _SCREENED))
+
+
 def _are_unique(rows: SampleRows, fields: Sequence[str]) -> bool:
-    keys = rows.keys(fields)
-    return len(keys) - len(set(keys)) <= _SOME * len(keys)
+    return _repeated(rows, fields) <= _SOME * rows.count
 
 
 def _of_ids_alone(inputs: Inputs, base: SampleRows) -> RecordId | None:
