@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -23,6 +24,7 @@ from mutator.engine.receipts import Receipts
 from mutator.errors import MutatorError, error, parts
 from mutator.plan.run_plan import Plan
 from mutator.workflow import directory
+from mutator.workflow.directory import claimed_feed
 from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.bad_files import Tried, blamed
 from mutator.workflow.directory.claim import claim, give_back
@@ -132,6 +134,29 @@ def test_bad_files_are_set_aside_and_the_good_ones_merged(place: Place, capsys: 
     code, out, _ = place.said(capsys, "status")
     assert code == 5
     assert out.count("problem: a feed file was set aside at ") == len(BAD)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_only_a_write_takes_a_bad_file_back(
+    is_written: bool, place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other bases have hard links of a shared file, and each rename of one changes its status."""
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("wide_2.csv", BAD["wide_2.csv"][0])
+
+    def meanwhile(point: str) -> None:
+        if point == "merge.bad":
+            (claimed,) = place.path.glob("working/*/wide_2.csv")
+            os.link(claimed, place.path / "link.csv")
+            if is_written:
+                claimed.write_bytes(claimed.read_bytes())
+
+    monkeypatch.setattr(claimed_feed, "failpoint", meanwhile)
+    code, _, err = place.said(capsys, "run")
+    assert code == 6
+    assert ("was rewritten" in err) == is_written
+    assert place.names("incr") == ({"wide_2.csv"} if is_written else set())
+    assert (len(place.names("failed")), is_written) in {(2, False), (1, True)}
 
 
 def test_a_hint_on_one_file_is_not_the_reason_of_another(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

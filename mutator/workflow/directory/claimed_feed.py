@@ -16,13 +16,13 @@ from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import entries_of
+from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory import arrivals, bad_files, claim, lock
 from mutator.workflow.directory.arrivals import Arrivals, ReadyFile
 from mutator.workflow.directory.bad_files import BadFile
 from mutator.workflow.directory.lock import Journal
-from mutator.workflow.directory.merged_content import IsMerged, Stamp, stamp
+from mutator.workflow.directory.merged_content import IsMerged, Stamp, is_as_written, stamp
 from mutator.workflow.directory.paths import Base
 
 Result = TypeVar("Result")
@@ -269,9 +269,14 @@ def archived(
     """
     bad_files.record(base, journal.run, journal.since, journal.bad)
     bad = {one.name: one.file.bytes for one in journal.bad}
+
+    def is_bad(entry: Entry) -> bool:
+        before = stamps.get(entry.name)
+        return bad.get(entry.name) == entry.bytes and (before is None or is_as_written(entry, before))
+
     return claim.archive(
         base,
         journal.run,
         lambda entry: stamp(entry) == stamps.get(entry.name) or content(entry),
-        lambda entry: bad.get(entry.name) == entry.bytes and stamps.get(entry.name) in (None, stamp(entry)),
+        is_bad,
     )

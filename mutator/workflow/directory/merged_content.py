@@ -29,6 +29,16 @@ def stamp(entry: Entry) -> Stamp:
     return entry.bytes, entry.last_write, entry.modified, entry.tag
 
 
+def is_as_written(entry: Entry, before: Stamp) -> bool:
+    """Return whether a file has the size and the last write that it had: a hard link of another base is no write.
+
+    >>> is_as_written(Entry("incr/a", "a", 3, "file", modified=8.0, written=5.0), (3, 5.0, 7.0, ""))
+    True
+    """
+    size, last_write, _, tag = before
+    return (entry.bytes, entry.last_write, entry.tag) == (size, last_write, tag)
+
+
 def merged_content(base: Base, log: Log, run: str) -> IsMerged:
     """Return a function that reads a file a run has claimed, and returns whether a version has its content.
 
