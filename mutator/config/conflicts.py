@@ -183,7 +183,11 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
                 "the records that the feed lacks; leave it out"
             )
     if ops.scope and ops.as_of is not None:  # the floor of a place is that of all its records
-        yield f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' conflicts with {setting('snapshot.as.of')}"
+        yield (
+            f"{setting('sync.scope')}: '{shown(given['sync.scope'])}' conflicts with {setting('snapshot.as.of')}, "
+            "before which every record of the place counts as deleted, also those outside of the part; leave one of "
+            "them out"
+        )
     if "reject.policy" in given and limits.reject_policy != "fail":
         yield (
             f"{setting('reject.policy')}: 'quarantine' conflicts with {setting('sync.mode = full')}, where a reject "

@@ -307,7 +307,7 @@ RUNS: dict[int, dict[str, str]] = {
         "snapshot.before": (
             "the snapshot would delete {records} that it lacks and that are newer than every row of it, whose highest "
             "order value is {now}: {samples}. They came by deltas, which the snapshot may not contain yet: run a newer "
-            "snapshot; or, if these records were deleted before it was taken, run again with "
+            "snapshot{as_of}; or, if these records were deleted before it was taken, run again with "
             "{-D allow.older.snapshot=true}"
         ),
         "snapshot.older": (

@@ -27,6 +27,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.absences import highest_before
 from mutator.rules.file_names import first_few
 from mutator.rules.op_codes import listed_codes
+from mutator.rules.order_types import single_type
 from mutator.rules.order_units import joined, several_units
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
@@ -293,6 +294,7 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
             records=f"{'at least ' if len(newer) == SAMPLES else ''}{counted(len(newer), 'record')}",
             samples="; ".join(shown),
             now="none" if result.highest is None else _shown_order(plan, result.highest),
+            as_of=_as_of_hint(plan),
         )
     if before is not None and result.highest is not None and result.highest < before:
         raise error(
@@ -300,6 +302,16 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
             now=_shown_order(plan, result.highest),
             before=_shown_order(plan, before),
         )
+
+
+def _as_of_hint(plan: Plan) -> str:
+    """Return the cure that keeps newer records, where a snapshot can be as of a time."""
+    own_type = single_type(plan.rows.order_type)
+    if plan.scope is not None or own_type is None:
+        return ""
+    if own_type == "sequence":
+        return f"; or set {setting('snapshot.as.of=sequence')}, which keeps them"
+    return f"; or set {setting('snapshot.as.of')} to the order value at which its export began, which keeps them"
 
 
 def _shown_order(plan: Plan, order: Any) -> str:

@@ -20,6 +20,10 @@ CONTRADICTS = "contradicts temporal.ordering.field.type ="
 BESIDE_OVERWRITE = "conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
 REJECTS_OF_OVERWRITE = "conflicts with write.operation = insert_overwrite_table, where a reject would be a delete"
 DAMAGED_CHANGES = "conflicts with changes = true: deleted rows that cannot be read are not changes"
+BESIDE_AS_OF = (
+    "conflicts with snapshot.as.of, before which every record of the place counts as deleted, also those outside of "
+    "the part; leave one of them out"
+)
 BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that the feed lacks; leave it out"
 
 
@@ -570,6 +574,10 @@ def test_faults_of_one_key_and_of_several_are_found_together():
         (
             {"sync.mode": "full", "reject.policy": "quarantine"},
             ["reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"],
+        ),
+        (
+            {"sync.mode": "full", "sync.scope": "office = 'Rome'", "snapshot.as.of": "7"},
+            [f"sync.scope: 'office = 'Rome'' {BESIDE_AS_OF}"],
         ),
         (
             {"write.operation": "insert_overwrite", "sync.mode": "full"},

@@ -216,11 +216,14 @@ def test_a_snapshot_that_is_older_than_deltas(job, by_name):
         StateError,
         "would delete 2 records that it lacks and that are newer than every row of it, whose highest order",
         "f (300); e (300)",
+        f"snapshot.as.of{'=sequence' if by_name else ' to the order value at which its export began'}, which keeps",
         "run again with -D allow.older.snapshot=true",
         settings=full,
     )
     allowed = job.run({**full, "allow.older.snapshot": "true"}, output=str(job.root / "allowed"))
     assert allowed.counts["master deleted by absence"] == 2
+    timed = {**full, "snapshot.as.of": "sequence" if by_name else "250"}
+    assert job.run(timed, output=str(job.root / "timed")).counts["master kept"] == 2
     late.unlink()
     job.add("all_350.txt", MASTER.replace(b"100", b"350"))
     assert job.follow(full).counts["master deleted by absence"] == 2

@@ -430,6 +430,19 @@ def test_values_whose_order_as_text_is_wrong(job, older, newer, form):
     assert job.run({**settings, "order.check": "false"}).counts["feed rows"] == 1
 
 
+@pytest.mark.parametrize("key", ["snapshot.as.of", "order.max"])
+@pytest.mark.parametrize(
+    ("zone", "value", "warns"),
+    [("+02:00", "2026-05-02", True), ("+02:00", "2026-05-02T00:00:00+02:00", False), ("Z", "2026-05-02", False)],
+)
+def test_a_time_in_a_setting_without_the_zone_of_rows(job, key, zone, value, warns):
+    rows = [f"2026-05-01T0{hour}:20:00{zone}".encode() for hour in range(4)]
+    full = {"sync.mode": "full"} if key == "snapshot.as.of" else {}
+    found = [one for one in warnings_of(job, {**AS_TIME, **full, key: value}, rows, rows) if "zone" in one]
+    told = f"{key}={value} has no zone, so it is UTC, and rows have another, such as '2026-05-01T00:20:00+02:00'; "
+    assert found == [f"{told}write it with their zone, as in 2026-01-31T00:00:00+02:00"] * warns
+
+
 def test_times_with_and_without_zone(job):
     found = warnings_of(job, AS_TIME, [b"2026-01-31T10:00:00Z", b"2026-01-31"], [b"2026-01-31 11:00:00"])
     (warning,) = found

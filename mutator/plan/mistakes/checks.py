@@ -32,7 +32,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
         *dialect_warnings(config.rows, config.output, survey),
         *warnings_on_keys(config.rows, survey.feed),
         *role_warnings(config.rows.ops, survey),
-        *order_warnings(config.rows.order, survey, samples),
+        *order_warnings(config.rows, survey, samples),
         *id_warnings(config.rows.key, survey, samples),
         *backslash_warnings(config.given, samples),
         *null_warnings(config.rows, samples),

@@ -1,10 +1,11 @@
 """Warn of order values that a run would compare in the wrong way, and stop at names of files that contradict theirs.
 
-Numbers or times that are compared as text, times with and without a zone, and times in other units or forms in the
-feed than in the master.
+Numbers or times that are compared as text, times with and without a zone (also of a setting), and times in other units
+or forms in the feed than in the master.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.exceptions import check_each
 from mutator.errors.parts import option, place, quoted_value, setting
+from mutator.plan.inspect.snapshot_time import SEQUENCE
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts
@@ -22,18 +24,19 @@ from mutator.rules.file_sequences import contradiction
 from mutator.rules.order_tuples import read_order
 from mutator.rules.order_types import single_type
 
+_UTC = re.compile(rb"(?:[Zz]|[+-]00(?::?00)?)$")
 _TYPED_FILES = 16  # of a side, whose first rows are read
 _MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
 
 
-def order_warnings(order: OrderSpec, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
+def order_warnings(rows: RowSpec, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
-    known = survey.state
+    known, order = survey.state, rows.order
     by_file = [(sample.source, [*filter(None, sample.column(sample.positions.order))]) for sample in samples]
     if order.type == "string":
         for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
-            for source, rows in typed_texts(sources, order.fields):
-                by_file.append((source, [value for (value,) in rows if value]))
+            for source, texts in typed_texts(sources, order.fields):
+                by_file.append((source, [value for (value,) in texts if value]))
     found = [(source, Facts(values)) for source, values in by_file if values]
     every = Facts([value for _, facts in found for value in facts.values])
     if not found:
@@ -43,6 +46,8 @@ def order_warnings(order: OrderSpec, survey: Survey, samples: Sequence[Sample]) 
         yield from _other_form("form", found)
     elif order.type == "timestamp":
         yield from _zone_warnings(every)
+        given = {"snapshot.as.of": rows.ops.as_of, "order.max": order.maximum}
+        yield from _zones_of_settings({key: value for key, value in given.items() if isinstance(value, str)}, every)
     elif order.type in ("long", "decimal"):
         yield from _other_form("unit", found)
 
@@ -125,6 +130,17 @@ def _zone_warnings(facts: Facts) -> Iterator[str]:
             f"{quoted_value(zoned[0])}, and {len(plain):,} have none, such as {quoted_value(plain[0])}, and "
             "count as UTC; if these are local times, have them delivered with their zone"
         )
+
+
+def _zones_of_settings(given: Mapping[str, str], facts: Facts) -> Iterator[str]:
+    """Yield a warning on each order value of a setting without a zone, if those of rows have another than UTC."""
+    elsewhere = next((one for one in facts.present if has_zone(one) and not _UTC.search(one)), None)
+    for key, value in given.items():
+        if elsewhere is not None and value != SEQUENCE and not has_zone(value.encode()):
+            yield (
+                f"{setting(f'{key}={value}')} has no zone, so it is UTC, and rows have another, such as "
+                f"{quoted_value(elsewhere)}; write it with their zone, as in 2026-01-31T00:00:00+02:00"
+            )
 
 
 def _other_form(name: str, by_file: Sequence[tuple[Source, Facts]]) -> Iterator[str]:

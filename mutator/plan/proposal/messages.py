@@ -20,7 +20,7 @@ from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice
 from mutator.plan.proposal.key_and_order import NULL_ORDER, ORDER, ORDER_TYPE, SEQUENCES
-from mutator.plan.proposal.record_ids import Changes, RecordId, record_id, record_id_of
+from mutator.plan.proposal.record_ids import FeedOfChanges, RecordId, record_id, record_id_of
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
 from mutator.rules.envelopes import ENVELOPES
@@ -240,7 +240,7 @@ def _key(
         of_master, of_feed = (tuple(map(_without(beside), tables)) for tables in (master, upserts))
         fallback = record_id(Inputs(of_master, of_feed, named=True), None, is_of_changes=True)
         base = SampleRows.of(of_master)
-        changes = Changes(base, base, base, SampleRows((), {}, 0))
+        changes = FeedOfChanges(base, base, base, SampleRows((), {}, 0))
     else:
         fallback = record_id_of(changes)
     deletes = SampleRows.of(_without(beside)(one.rows(one.are(DELETE))) for one in files)
@@ -260,7 +260,7 @@ def _key(
     return fallback
 
 
-def _changes(files: Sequence[_File], inserts: Sequence[bytes], beside: Set[str]) -> Changes:
+def _changes(files: Sequence[_File], inserts: Sequence[bytes], beside: Set[str]) -> FeedOfChanges:
     """Return the rows that insert records, and those that change them. inserts: codes, those of snapshots first."""
 
     def rows(numbers: Callable[[_File], Sequence[int]]) -> SampleRows:
@@ -275,7 +275,9 @@ def _changes(files: Sequence[_File], inserts: Sequence[bytes], beside: Set[str])
     every, several = coded(known), (coded(own) for own in kinds)
     first = next((one for one in several if one.count >= _ENOUGH), every)
     deletes = rows(lambda one: one.are(DELETE))
-    return Changes(first, every, rows(lambda one: [at for at in _acts(one) if one.codes[at] not in known]), deletes)
+    return FeedOfChanges(
+        first, every, rows(lambda one: [at for at in _acts(one) if one.codes[at] not in known]), deletes
+    )
 
 
 def _acts(one: _File) -> list[int]:

@@ -23,7 +23,7 @@ _ON_PAR = 0.5  # of the best overlap: with so many updates and deletes, a name d
 
 
 @dataclass(frozen=True)
-class Changes:
+class FeedOfChanges:
     """What a feed of changes shows of its records."""
 
     inserts: SampleRows  # of one kind, such as those of a snapshot
@@ -165,7 +165,7 @@ def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows) -> 
     return RecordId(best.fields, why, others, certain)
 
 
-def record_id_of(changes: Changes) -> RecordId | None:
+def record_id_of(changes: FeedOfChanges) -> RecordId | None:
     """Return the fields of the record ID of a feed of changes with inserts; None if no field may be one."""
     base = changes.inserts
     singles = [_of_changes((name,), changes, at) for at, name in enumerate(base.fields)]
@@ -212,7 +212,7 @@ def record_id_of(changes: Changes) -> RecordId | None:
     return RecordId(best.fields, why, tuple((one.fields, _why_of(one, base)) for one in rivals[:3]), certain)
 
 
-def _of_changes(fields: tuple[str, ...], changes: Changes, at: int) -> _Candidate:
+def _of_changes(fields: tuple[str, ...], changes: FeedOfChanges, at: int) -> _Candidate:
     met = changes.met(fields)
     found = _candidate(fields, changes.inserts, changes.acts, True, at)
     return replace(found, known_rows=sum(met), repeated=changes.repeated(fields))
