@@ -12,7 +12,7 @@ from mutator.errors.parts import FIRST_MASTER, MASTER, place, setting, value_in_
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.hints import reject_hints
 from mutator.pipeline.id_hints import NO_FIELD, id_hint_for
-from mutator.pipeline.op_codes import op_code_warnings, other_tables
+from mutator.pipeline.op_codes import lost_deletes, op_code_warnings, other_tables
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
@@ -33,6 +33,7 @@ def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from _lost_warnings(plan, result)
     yield from _unmatched_deletes(plan, result)
     yield from op_code_warnings(plan, result)
+    yield from lost_deletes(plan, result)
     yield from _empty_feed(plan, survey, result)
     yield from _late_warnings(plan, result)
     yield from _spelling_warnings(plan, result)

@@ -20,7 +20,7 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.dialects.messages import other_table
 from mutator.rules.envelope import UNKNOWN_CODE, OpCodeField
-from mutator.rules.envelopes import NO_ROWS
+from mutator.rules.envelopes import BESIDE, KEYS, NO_ROWS
 from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
@@ -108,6 +108,26 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
             f"no row of the feed has a delete code ({listed_codes(envelope.delete_codes)}); field {envelope.field} has "
             f"{counted_codes(codes.counts)}: check {setting('op.code.field.ordinal')}, because that field is not "
             "written"
+        )
+
+
+def lost_deletes(plan: Reading, result: Result) -> Iterator[str]:
+    """Yield a warning of deletes that do not say what they delete, unless other rows of the feed say deletes."""
+    envelopes = [plan.rows.layouts[one.layout].envelope for one in plan.inputs if one.side == "feed"]
+    codes = {one.keyless_delete if isinstance(one, OpCodeField) else None for one in envelopes}
+    count = sum(result.op_codes.get(code, 0) for code in codes if code is not None)
+    if (
+        count
+        and None not in codes
+        and not any(result.counts[name] for name in ("feed deleted", "feed delete of unknown"))
+    ):
+        what = "is null, a delete that does not say of which record: the record stays"
+        if count > 1:
+            what = "are null, deletes that do not say of which records: the records stay"
+        yield (
+            f"{counted(count, 'row')} of the feed {what}. Have the sink write the keys (store.kafka.keys=true), and "
+            f"set {setting(f'{KEYS}={BESIDE}')}; or have deletes written as rows (transforms.unwrap.delete.tombstone."
+            "handling.mode=rewrite)"
         )
 
 

@@ -323,6 +323,11 @@ class OpCodeField(Envelope):
             return Operation(UPSERT if self.in_master or not is_truncate(value, self.field) else IGNORED, value)
         return Operation(UPSERT, value) if value in self.upsert_codes else self._reject(UNKNOWN_CODE)
 
+    @property
+    def keyless_delete(self) -> bytes | None:
+        """The code of rows that are deletes of unknown records; None where other rows say all deletes."""
+        return None
+
     def note_on(self, codes: Mapping[bytes, int]) -> str:
         """Return a note on what rows cannot say; empty without one. codes: how many rows have each that is counted."""
         return ""

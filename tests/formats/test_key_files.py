@@ -293,3 +293,32 @@ def test_a_table_takes_keys(tmp_path: Path) -> None:
     work.put("feed/f_1.keys.json", lines({"id": 1}, {"id": 2}, {"id": 1}))
     table.apply(str(feed.parent))
     assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
+
+
+NULLS = [{"id": 1, "n": "a", "__op": "c"}, {"id": 2, "n": "b", "__op": "c"}, None]
+SAYS = [{**row, "__deleted": "false"} for row in NULLS[:2] if row]
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "lost"),
+    [
+        (NULLS, {}, "1 row of the feed is null, a delete that does not say of which record: the record stays. "),
+        (
+            [*NULLS, None],
+            {},
+            "2 rows of the feed are null, deletes that do not say of which records: the records stay. ",
+        ),
+        ([*SAYS, {"id": 2, "n": "", "__op": "d", "__deleted": "true"}, None], {}, ""),
+        (NULLS, {"feed.keys": "beside"}, ""),
+    ],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lost_deletes_are_a_warning(tmp_path: Path, rows: Any, settings: Any, lost: str, engine: str) -> None:
+    work = Work(tmp_path, engine, {**FLAT, "output.format": "csv", "allow.empty.master": "true"})
+    (tmp_path / "master").mkdir()
+    work.put("feed/t+0+0000000000.json", lines(*rows))
+    work.put("feed/t+0+0000000000.keys.json", lines({"id": 1}, {"id": 2}, *({"id": 2} for _ in rows[2:])))
+    found = [one for one in work.run(settings).warnings if "null" in one]
+    assert [one[: len(lost)] for one in found] == ([lost] if lost else [])
+    assert all("set feed.keys=beside; or" in one for one in found)
+    assert [row["id"] for row in work.rows()] == (["1", "2"] if lost else ["1"])

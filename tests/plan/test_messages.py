@@ -436,6 +436,29 @@ def test_ties_are_counted(tmp_path: Path) -> None:
     )
 
 
+def whole() -> tuple[list[Any], dict[str, str]]:
+    rows = [message("c", 1, id=1, n="a"), message("c", 2, id=2, n="b"), message("d", 3)]
+    return rows, {"feed.dialect": "debezium-json"}
+
+
+def flat() -> tuple[list[Any], dict[str, str]]:
+    rows = [{"id": 1, "n": "a", "__op": "c", "__lsn": 1}, {"id": 2, "n": "b", "__op": "c", "__lsn": 2}, None]
+    return rows, {"feed.dialect": "debezium-flat", "sequence.pattern": "connect-offset"}
+
+
+@pytest.mark.parametrize("story", [whole, flat])
+def test_files_of_keys_are_read_for_deletes_without_one(story: Any, tmp_path: Path) -> None:
+    rows, wanted = story()
+    work = Work(tmp_path, settings={})
+    (tmp_path / "master").mkdir()
+    work.put("feed/t+0+0000000000.json", lines(*rows))
+    work.put("feed/t+0+0000000000.keys.json", lines({"id": 1}, {"id": 2}, {"id": 2}))
+    found = settings_of(tmp_path / "feed")
+    assert found == {**FIRST, **wanted, "feed.keys": "beside", KEY: "id"}
+    work.run({**found, "allow.empty.master": "true"})
+    assert [row["id"] for row in work.rows()] == [1]
+
+
 def flat_in_one_millisecond() -> list[dict[str, Any]]:
     rows = ((1, "a", "c"), (2, "a", "c"), (1, "b", "u"))
     return [{"id": at, "n": n, "__op": op, "__source_ts_ms": 1795808648500} for at, n, op in rows]

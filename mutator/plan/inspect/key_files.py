@@ -40,9 +40,19 @@ def without_twins(ops: OpSpec, entries: Mapping[str, Entry]) -> tuple[dict[str, 
     return found, (f"{note} reads keys for deletes without one",)
 
 
+def have_keys_beside(feed: Sequence[Source]) -> bool:
+    """Return whether each of some feed files has a file of keys beside it."""
+    return bool(feed) and all(any(_entries(BESIDE, one)) for one in feed)
+
+
+def needs_file_order(ops: OpSpec) -> bool:
+    """Return whether deletes are nothing but a key, so that they have no order value but their place."""
+    return ops.key_files is not None and ops.dialect == "debezium-flat"
+
+
 def check_order(rows: RowSpec) -> None:
     """Raise ConfigError if deletes that are nothing but a key have no order value."""
-    if rows.ops.key_files is not None and rows.ops.dialect == "debezium-flat" and not rows.order.by_file_name:
+    if needs_file_order(rows.ops) and not rows.order.by_file_name:
         what = "deletes that are null have no order value but their place, and order comes from fields"
         cure = f"set {setting('sequence.pattern=connect-offset')}, so that it comes from file names"
         raise error("config", where=setting(KEYS), faults=f"{what}; {cure}")

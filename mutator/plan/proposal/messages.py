@@ -17,13 +17,15 @@ from mutator.errors.parts import quoted_value
 from mutator.formats.content import Wrapped
 from mutator.plan.inspect.envelopes import dialect_of, first_load_of, key_in, paths_of, tables_in, unwrapped
 from mutator.plan.inspect.first_rows import first_rows
+from mutator.plan.inspect.key_files import have_keys_beside, needs_file_order, with_keys
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice
 from mutator.plan.proposal.key_and_order import NULL_ORDER, ORDER, ORDER_TYPE, SEQUENCES
 from mutator.plan.proposal.record_ids import FeedOfChanges, RecordId, record_id, record_id_of
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
-from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.envelope_kind import KEY_FILES
+from mutator.rules.envelopes import BESIDE, ENVELOPES, KEYS
 from mutator.rules.epochs import UNNAMED, Epochs
 from mutator.rules.facts import Facts
 from mutator.rules.order_units import epoch_unit
@@ -85,7 +87,7 @@ def messages_of(
         return None
     why = f"the rows of the feed are messages of this form: {ENVELOPES[dialect].why}"
     choices = [Choice(DIALECT, dialect, why)]
-    known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS, EPOCH) if key in settings} | {DIALECT: dialect}
+    known = {key: settings[key] for key in (TABLE, UNIT, DECIMALS, EPOCH, KEYS) if key in settings} | {DIALECT: dialect}
     rows = parse({"id.field.ordinals": "0", **known}).rows
     if TABLE not in settings:
         tables = Counter(name for source in sources for name in tables_in(rows.ops, source))
@@ -93,6 +95,10 @@ def messages_of(
             choices.append(_table(tables))
             rows = replace(rows, ops=replace(rows.ops, table=str(choices[-1].value)))
     files = [_file(rows, *one) for one in _with_epochs(rows, sources)]
+    if KEYS not in settings and (key_files := _key_files(dialect, files, sources)) is not None:
+        choices.append(key_files)
+        rows = replace(rows, ops=replace(rows.ops, key_files=BESIDE))
+        files = [_file(rows, *one) for one in _with_epochs(rows, sources)]
     upserts = tuple(one.rows(one.are(UPSERT)) for one in files)
     choices += [
         *(one for one in _of_types(master, files) if one.key not in settings),
@@ -105,10 +111,11 @@ def messages_of(
         inserts = [code.encode() for code in ENVELOPES[dialect].traces.inserts]
         key = _key(master, files, upserts, inserts, beside | {*filter(None, [stamps])})
     names = next((tuple(name for name, _ in one.envelope.order) for one in files if one.envelope.order), ())
-    order = _order(dialect, files, names, stamps, () if key is None else key.fields)
+    by_name = needs_file_order(rows.ops)
+    order = () if by_name else _order(dialect, files, names, stamps, () if key is None else key.fields)
     says_types = any(one.envelope.typed or one.source.format.stores_schema for one in files)
     notes = [] if master or says_types or "unit" not in ENVELOPES[dialect].members else [_UNTYPED]
-    return Messages(tuple(choices), upserts, key, order, beside, tuple(notes))
+    return Messages(tuple(choices), upserts, key, order, frozenset() if by_name else beside, tuple(notes))
 
 
 def _named_keys(files: Sequence[_File]) -> Iterator[RecordId]:
@@ -184,13 +191,26 @@ def _table(tables: Counter[str]) -> Choice:
     return Choice(TABLE, most, why, [(name, f"{number:,}") for name, number in others], question)
 
 
+def _key_files(dialect: str, files: Sequence[_File], sources: Sequence[Source]) -> Choice | None:
+    """Return the setting of the files that have the keys of deletes; None where deletes have them, or none has any."""
+    if KEY_FILES not in ENVELOPES[dialect].members or not have_keys_beside(sources):
+        return None
+    if None in (codes := [getattr(one.envelope, "keyless_delete", None) for one in files]):
+        return None
+    count = sum([*one.codes].count(code) for one, code in zip(files, codes, strict=True))
+    if not count:
+        return None
+    why = f"{counted(count, 'delete')} of the first rows {'has' if count == 1 else 'have'} no key"
+    return Choice(KEYS, BESIDE, f"{why}, and each feed file has a file of keys beside it")
+
+
 def _with_epochs(rows: RowSpec, sources: Sequence[Source]) -> list[tuple[Source, Wrapped]]:
     """Return the files as records, with epochs of all sources that they name. Raises DataError for another form.
 
     Which of two sources began later is asked by the dry run: here, each has rows like any other.
     """
     # Every column is the key, so that no delete lacks it.
-    found = [unwrapped(_with(rows, unwrapped(_with(rows), source)), source) for source in sources]
+    found = with_keys(rows.ops, [unwrapped(_with(rows, unwrapped(_with(rows), source)), source) for source in sources])
     wrapped = [(one, one.wrapped) for one in found if one.wrapped is not None]
     named = dict.fromkeys((name for _, one in wrapped for name in one.envelope.sources), 0)
     epochs = Epochs({UNNAMED: 0, **named, **(rows.order.epoch or {})})

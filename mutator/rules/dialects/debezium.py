@@ -33,6 +33,7 @@ from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.dialects.debezium_messages import (
     ANY_OF,
+    NO_KEY,
     NO_SERVER,
     SAY,
     SERVER,
@@ -70,16 +71,13 @@ CODES |= {b"m": b"message", b"M": b"message"}
 _ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
 _IMAGES = ("after", "before")
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
-NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
-NO_KEY += "IDENTITY to FULL; or have the sink write the keys (store.kafka.keys=true), and set feed.keys"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
-    update = b"u"
-    delete = b"d"
+    update, delete, no_key = b"u", b"d", NO_KEY
     unit: str | None = None
     decimals: str | None = None
     key_files: str | None = None  # where the keys of messages are, as the user gives it

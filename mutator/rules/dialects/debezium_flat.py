@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.dialects.connect_types import type_of
-from mutator.rules.dialects.debezium import CODES, NO_KEY, DebeziumRows
-from mutator.rules.dialects.debezium_messages import fields_of_schema, payload_of, prefix_of
+from mutator.rules.dialects.debezium import CODES, DebeziumRows
+from mutator.rules.dialects.debezium_messages import NO_KEY, fields_of_schema, payload_of, prefix_of
 from mutator.rules.dialects.messages import (
     FIELD,
     SHOWN,
@@ -87,6 +87,11 @@ class DebeziumFlat(DebeziumRows):
                 if {prefix + name for name, _ in parts} <= {*self.names}:
                     return tuple((prefix + name, order_type) for name, order_type in parts)
         return ()
+
+    @property
+    def keyless_delete(self) -> bytes | None:
+        """That of ``null``, which follows each delete where rows have ``__deleted``, and else is the delete."""
+        return None if _DELETED in self.names or self.key_files is not None else _TOMBSTONE
 
     def for_file(self, schema: Any, first: FirstOfFile, keys: Sequence[Any]) -> DebeziumFlat:
         """Return the envelope of a file: with its fields, its form, its table, and the types in its schema."""

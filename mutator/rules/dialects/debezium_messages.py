@@ -49,6 +49,8 @@ _ANY_PART = tuple({part.name: part for parts in ORDERS.values() for part in part
 
 SAY = ("status", "ts_ms", "ddl", "databaseName")  # what a message without an op is
 TABLE_PATHS = ("source.schema", "source.db", "source.table")
+NO_KEY = "is a delete without a key, because before is null: give the table a primary key, or set its REPLICA "
+NO_KEY += "IDENTITY to FULL; or have the sink write the keys (store.kafka.keys=true), and set feed.keys"
 ANY_OF = ("op", "before", "after", "status", "ts_ms", "ddl", "databaseName")
 _TEXT_MEMBERS = (
     *("op", "ts_ms", "ts_us", "ts_ns", "status", "id", "event_count", "data_collections", "message", "databaseName"),

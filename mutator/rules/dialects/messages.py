@@ -135,6 +135,7 @@ class MessageRows(OpCodeField):
     unwraps = True
     update: ClassVar[bytes] = b"update"  # op codes
     delete: ClassVar[bytes] = b"delete"
+    no_key: ClassVar[str] = ""  # why a delete without a key is a reject, where a file of keys may have it
     table: str | None = None  # schema.table, as the user gives it
     others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
     keys: tuple[str, ...] = ()
@@ -146,6 +147,11 @@ class MessageRows(OpCodeField):
         if is_rejected(value):
             return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
         return super().operation(value)
+
+    @property
+    def keyless_delete(self) -> bytes | None:
+        """The code of deletes without a key."""
+        return rejected(self.no_key) if self.no_key else None
 
     def is_own(self, name: str | None) -> bool:
         """Return whether rows of a table are taken. Raises Unclear if nothing says so."""
@@ -185,17 +191,18 @@ class MessageRows(OpCodeField):
             )
             rows = index if rows is None else rows[index]
         delete = np.array([code == self.delete for code in codes], np.bool_)
-        acts = pa.array(delete | np.array([code in (self.upsert_codes or ()) for code in codes], np.bool_))
+        # People look for the record of a reject.
+        acts = delete | np.array([code in (self.upsert_codes or ()) or is_rejected(code) for code in codes], np.bool_)
         found = dict[str, Any]()
         for name, column in after.items():
             if records.get_field_index(name) < 0:
                 continue
             if delete.any():
                 column = pc.if_else(pa.array(delete), before[name], column)
-            column = pc.if_else(acts, column, pa.scalar(None, column.type))
+            column = pc.if_else(pa.array(acts), column, pa.scalar(None, column.type))
             values, bad, why = self.values(name, column, records.field(name).type)
             for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
-                codes[row] = rejected(f"field {name} {why}")
+                codes[row] = codes[row] if is_rejected(codes[row]) else rejected(f"field {name} {why}")
             found[name] = values
         found |= orders
         found[FIELD] = pa.array(codes, _BYTES)
