@@ -173,7 +173,8 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     codes, what = (envelope.delete_codes, "delete")
     if counts["master truncated"]:
         codes, what = (envelope.truncate_codes, "truncate, which deletes all older records")
-    return f"check that op code {listed_codes(codes)} in field {envelope.field} is a {what}"
+    field, codes = envelope.spelled(codes)
+    return f"check that op code {listed_codes(codes)} in field {field} is a {what}"
 
 
 def check_rejects(

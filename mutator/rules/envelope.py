@@ -323,6 +323,10 @@ class OpCodeField(Envelope):
             return Operation(UPSERT if self.in_master or not is_truncate(value, self.field) else IGNORED, value)
         return Operation(UPSERT, value) if value in self.upsert_codes else self._reject(UNKNOWN_CODE)
 
+    def spelled(self, codes: Collection[bytes]) -> tuple[Any, Collection[bytes]]:
+        """Return the field that has op codes in a file, and its values."""
+        return self.field, codes
+
     @property
     def keyless_delete(self) -> bytes | None:
         """The code of rows that are deletes of unknown records; None where other rows say all deletes."""

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mutator
@@ -387,3 +388,21 @@ def test_messages_of_dms_without_a_position(tmp_path: Path) -> None:
     for settings, wanted in (({"order_by": "message.timestamp"}, "y"), ({"sequence.pattern": "firehose"}, "x")):
         work.run(settings)
         assert work.rows() == [row(2, wanted)]
+
+
+OF_DELETES = {
+    "debezium": "d in field op",
+    "maxwell": "delete in field type",
+    "canal": "DELETE in field type",
+    "ogg": "D in field op_type",
+    "dms": "delete in field metadata.operation",
+}
+
+
+@pytest.mark.parametrize("dialect", OF_DELETES)
+def test_too_many_deletes_are_named_as_in_the_file(tmp_path: Path, dialect: str) -> None:
+    work, message = work_of(tmp_path, dialect), DIALECTS[dialect].message
+    work.put("master/m", pa.Table.from_pylist([STORY[2].after], TYPES), "parquet")
+    put(work, dialect, "feed/f_1", message(STORY[6]))
+    with pytest.raises(DataError, match=f"check that op code {OF_DELETES[dialect]} is a delete;"):
+        work.run({"max.delete.fraction": "0.5"})

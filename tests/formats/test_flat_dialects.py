@@ -318,3 +318,10 @@ def test_the_key_that_open_mirroring_states(
     for content in (b'{"keyColumns": ["id"]}', b"{", b"[]", b'{"keyColumns": 5}'):
         stated.write_bytes(content)
         assert not [one for one in work.run().warnings if "_metadata.json" in one]
+
+
+def test_too_many_deletes_are_named_as_in_the_file(tmp_path: Path) -> None:
+    work = work_of(tmp_path, CASES[0])
+    put(work, "feed/20260101-100000001", [{"Op": "D", "id": 9, "n": "z"}], "parquet")
+    with pytest.raises(DataError, match="check that op code D in field Op is a delete;"):
+        work.run({"max.delete.fraction": "0.5"})

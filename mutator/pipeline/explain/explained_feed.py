@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,27 +130,39 @@ def _rejected(one: Input, row: Reject) -> RejectedRow:
 def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
     """Return whether the fields at the places of the ID of a rejected row have the values of a key.
 
-    A row that is not delimited is JSON, as rejects have it.
+    A row that is not delimited is JSON, as rejects have it: a record, or a message with images of one.
     """
     layout = plan.rows.layouts[one.layout]
     if plan.rows.block_type == "text":
         return _are(layout.delimiter.split(row), layout.id_fields, wanted)
     if not one.source.format.delimited:
-        try:
-            values = json.loads(row)
-        except ValueError:
-            return False
         names = _names_of_key(plan)
-        return isinstance(values, dict) and _are(
-            [_bytes(values.get(name)) for name in names], range(len(names)), wanted
-        )
+        try:
+            found = json.loads(row)
+            rows = [found] if one.source.wrapped is None else _images(found, {*names})
+        except (ValueError, RecursionError):
+            return False
+        objects = [[_bytes(one.get(name)) for name in names] for one in rows if isinstance(one, dict)]
+        return any(_are(fields, range(len(names)), wanted) for fields in objects)
     text = row.decode("utf-8", "surrogateescape")
     dialect = layout.dialect
     escape = dialect.escape.decode() or None
     fields = next(csv.reader([text], delimiter=dialect.delimiter.decode("latin-1"), escapechar=escape), [])
-    names, of_file = _names_of_key(plan), layout.schema.names
+    wrapped = one.source.wrapped
+    names, of_file = _names_of_key(plan), (layout.schema if wrapped is None else wrapped.schema).names
     places = [of_file.index(name) for name in names if name in of_file]
     return len(places) == len(names) and _are([_bytes(field) for field in fields], places, wanted)
+
+
+def _images(value: Any, names: Set[str]) -> list[Any]:
+    """Return the objects in a message that have some members; one that has others within it is none.
+
+    >>> _images({"id": 1, "data": [{"id": 2}, {"id": 3}]}, {"id"})
+    [{'id': 2}, {'id': 3}]
+    """
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    found = [image for one in values for image in _images(one, names)]
+    return found or ([value] if isinstance(value, dict) and names <= value.keys() else [])
 
 
 def _are(fields: Sequence[bytes], places: Sequence[int], wanted: WantedKey) -> bool:

@@ -10,6 +10,7 @@ from mutator.dataset.commits import FeedFile
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.plan.inspect.feed_files import feed_entries
+from mutator.plan.inspect.key_files import without_key_files
 from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
@@ -62,7 +63,7 @@ def _is_named(entry: Entry, part: FeedFile) -> bool:
 def files_at(feed: Sequence[str], inputs: InputSpec) -> GivenFiles:
     """Return the files at some paths. Raises MutatorError for paths that cannot be used."""
     entries, _ = feed_entries([absolute(one) for one in feed], inputs.control_suffix)
-    return GivenFiles(list(entries.values()))
+    return GivenFiles(list(without_key_files(entries).values()))
 
 
 def survey_of_master(config: Config, master: str) -> Survey:

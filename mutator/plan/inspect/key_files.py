@@ -40,6 +40,25 @@ def without_twins(ops: OpSpec, entries: Mapping[str, Entry]) -> tuple[dict[str, 
     return found, (f"{note} reads keys for deletes without one",)
 
 
+def without_key_files(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return files, by path, without those that have the keys or headers of messages in others."""
+    stems = {
+        stem for path, entry in entries.items() if not file_names.is_key_file(entry.name) for stem in stems_of(path)
+    }
+    twins = {
+        path
+        for path, entry in entries.items()
+        if file_names.is_key_file(entry.name) and not stems.isdisjoint(stems_of(path))
+    }
+    return {path: entry for path, entry in entries.items() if path not in twins}
+
+
+def stems_of(path: str) -> Iterator[str]:
+    """Yield a path without its last suffix, then without the last two, and so on."""
+    while path != (path := posixpath.splitext(path)[0]):
+        yield path
+
+
 def have_keys_beside(feed: Sequence[Source]) -> bool:
     """Return whether each of some feed files has a file of keys beside it."""
     return bool(feed) and all(any(_entries(BESIDE, one)) for one in feed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from mutator.plan.inspect.control_files import set_apart
 from mutator.plan.inspect.envelopes import first_load_of
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
+from mutator.plan.inspect.key_files import stems_of, without_key_files
 from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
@@ -29,7 +30,7 @@ from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelopes import ENVELOPES, recognized
 from mutator.rules.facts import plain_text
-from mutator.rules.file_names import is_data_file, is_key_file
+from mutator.rules.file_names import is_data_file
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_paths import directory_above
 from mutator.rules.typed_values import column_order_type
@@ -170,27 +171,15 @@ def _several(head: Head) -> bool:
 
 def _feed_entries(paths: Sequence[str]) -> tuple[str | None, Mapping[str, Entry]]:
     """Return the suffix of control files, if there are any, and the feed files."""
-    entries = _without_key_files(feed_entries(paths, None)[0])
+    entries = without_key_files(feed_entries(paths, None)[0])
     names = {entry.path for entry in entries.values()}
     suffixes = Counter(
-        path.removeprefix(other) for path in names for other in _stems(path) if other in names and path != other
+        path.removeprefix(other) for path in names for other in stems_of(path) if other in names and path != other
     )
     for suffix, count in suffixes.most_common(1):
         if 2 * count == len(names):
             return suffix, set_apart(suffix, paths, entries)
     return None, entries
-
-
-def _without_key_files(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return files without those that have the keys or headers of messages in others."""
-    stems = {stem for path, entry in entries.items() if not is_key_file(entry.name) for stem in _stems(path)}
-    twins = {path for path, entry in entries.items() if is_key_file(entry.name) and not stems.isdisjoint(_stems(path))}
-    return {path: entry for path, entry in entries.items() if path not in twins}
-
-
-def _stems(path: str) -> Iterator[str]:
-    while path != (path := posixpath.splitext(path)[0]):
-        yield path
 
 
 def _side(rows: RowSpec, given: str, path: str, entries: Sequence[Entry], wanted: str | None) -> Side:

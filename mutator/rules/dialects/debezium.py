@@ -77,7 +77,7 @@ _NEW_MEMBER = "which none of the first rows of the table has; name it in output.
 class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
-    update, delete, no_key = b"u", b"d", NO_KEY
+    update, delete, kind, no_key = b"u", b"d", "op", NO_KEY
     unit: str | None = None
     decimals: str | None = None
     key_files: str | None = None  # where the keys of messages are, as the user gives it

@@ -70,6 +70,7 @@ def is_added(name: str) -> bool:
 class DebeziumFlat(DebeziumRows):
     """The envelope of flattened rows."""
 
+    kind = ""
     names: tuple[str, ...] = ()  # of the fields in the file
     prefix: str = ""  # of the members of a row: payload. beside a schema
     is_json: bool = False

@@ -111,8 +111,6 @@ class ImageMessages(MessageRows):
     """The envelope of these messages."""
 
     title: ClassVar[str]  # of the program that writes them
-    codes: ClassVar[Mapping[bytes, bytes]]  # value of the member that says what a message is -> op code
-    kind: ClassVar[str]  # that member, or its path
     images: ClassVar[tuple[str, ...]]  # the members with images
     says: ClassVar[tuple[str, ...]]  # the other members that are read, or their paths
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other

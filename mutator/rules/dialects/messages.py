@@ -7,7 +7,7 @@ the old key, and an upsert of the new one.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -135,6 +135,8 @@ class MessageRows(OpCodeField):
     unwraps = True
     update: ClassVar[bytes] = b"update"  # op codes
     delete: ClassVar[bytes] = b"delete"
+    kind: ClassVar[str] = ""  # the member that says what a message is, or its path; "": the field
+    codes: ClassVar[Mapping[bytes, bytes]] = {}  # value of that member -> op code, where these differ
     no_key: ClassVar[str] = ""  # why a delete without a key is a reject, where a file of keys may have it
     table: str | None = None  # schema.table, as the user gives it
     others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
@@ -147,6 +149,10 @@ class MessageRows(OpCodeField):
         if is_rejected(value):
             return Operation(REJECTED, None, value.removeprefix(_REJECT).decode())
         return super().operation(value)
+
+    def spelled(self, codes: Collection[bytes]) -> tuple[Any, Collection[bytes]]:
+        """Return the member that says what a message does, and its values."""
+        return self.kind or self.field, [value for value, code in self.codes.items() if code in codes] or codes
 
     @property
     def keyless_delete(self) -> bytes | None:
