@@ -151,7 +151,7 @@ def test_sources_of_the_first_rows_have_epochs(
     given = {"order.epoch": "11:0,22:1"} if second == 2 else {}
     assert settings_of(Path("incr"), **given) == {"feed.dialect": "debezium-json", KEY: "id", **FIRST, **given}
     assert main(["init", "--feed", "incr"]) == (3 if second == 2 else 0)
-    assert second == 1 or "has rows of source 22, and others are of 11" in capsys.readouterr().out
+    assert second == 1 or "is the first feed of the place, and has rows of several sources: 11, 22" in capsys.readouterr().out
     asked = [text for name, value in given.items() for text in ("-D", f"{name}={value}")]
     assert main(["init", "--feed", "incr", "--force", *asked]) == 0
     assert main(["run"]) == 0
@@ -434,6 +434,19 @@ def test_ties_are_counted(tmp_path: Path) -> None:
     assert order.why.endswith(
         "1 ID of the first rows has different rows with one value: of these, the last in the files wins"
     )
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_row_before_an_update_is_no_tie(tied: bool, tmp_path: Path) -> None:
+    """Neither is that of a changed key."""
+    updates = [{**message("u", 10 + key, id=key, n="b"), "before": {"id": key, "n": "a"}} for key in range(20)]
+    moved = {**message("u", 50, id=99, n="b"), "before": {"id": 1, "n": "b"}}
+    inserts = [message("c", key + 1, id=key, n="a") for key in range(20)]
+    more = [message("u", 10, id=0, n="c")] if tied else []
+    (tmp_path / "f_1.json").write_bytes(lines(*inserts, *updates, moved, *more))
+    order = next(one for one in propose(None, [str(tmp_path)], {KEY: "id"}).proposal.choices if one.key == ORDER)
+    assert ("1 ID of the first rows has different rows with one value" in order.why) == tied
+    assert ("with one value" in order.why) == tied
 
 
 def whole() -> tuple[list[Any], dict[str, str]]:

@@ -94,11 +94,11 @@ def messages_of(
         if len(tables) > 1:
             choices.append(_table(tables))
             rows = replace(rows, ops=replace(rows.ops, table=str(choices[-1].value)))
-    files = [_file(rows, *one) for one in _with_epochs(rows, sources)]
+    files = _files(rows, sources)
     if KEYS not in settings and (key_files := _key_files(dialect, files, sources)) is not None:
         choices.append(key_files)
         rows = replace(rows, ops=replace(rows.ops, key_files=BESIDE))
-        files = [_file(rows, *one) for one in _with_epochs(rows, sources)]
+        files = _files(rows, sources)
     upserts = tuple(one.rows(one.are(UPSERT)) for one in files)
     choices += [
         *(one for one in _of_types(master, files) if one.key not in settings),
@@ -112,7 +112,11 @@ def messages_of(
         key = _key(master, files, upserts, inserts, beside | {*filter(None, [stamps])})
     names = next((tuple(name for name, _ in one.envelope.order) for one in files if one.envelope.order), ())
     by_name = needs_file_order(rows.ops)
-    order = () if by_name else _order(dialect, files, names, stamps, () if key is None else key.fields)
+    fields = () if key is None else key.fields
+    # The row before an update is a row of its own where the key is every column.
+    has_ties = names and stamps is None and not by_name and _ties(files, names, fields)
+    ties = _ties(_files(rows, sources, fields), names, fields) if has_ties else 0
+    order = () if by_name else _order(dialect, files, names, stamps, ties)
     says_types = any(one.envelope.typed or one.source.format.stores_schema for one in files)
     notes = [] if master or says_types or "unit" not in ENVELOPES[dialect].members else [_UNTYPED]
     return Messages(tuple(choices), upserts, key, order, frozenset() if by_name else beside, tuple(notes))
@@ -136,11 +140,12 @@ def _stamps(files: Sequence[_File], pattern: str) -> Iterator[str]:
 
 
 def _order(
-    dialect: str, files: Sequence[_File], names: Sequence[str], stamps: str | None, key: Sequence[str]
+    dialect: str, files: Sequence[_File], names: Sequence[str], stamps: str | None, ties: int
 ) -> tuple[Choice, ...]:
     """Return the settings of the order; none if nothing is known of it.
 
-    names: the fields by which the dialect orders rows. stamps: the field that orders them exactly.
+    names: the fields by which the dialect orders rows. stamps: the field that orders them exactly. ties: how many IDs
+    have different rows with one value of these fields.
     """
     if stamps is not None:
         return (
@@ -156,7 +161,7 @@ def _order(
         return (Choice(ORDER, None, why, (), question, needed=True),)
     if names:
         why = f"messages say their order: {', '.join(names)}"
-        if ties := _ties(files, names, key):
+        if ties:
             why += f"; {counted(ties, 'ID')} of the first rows {'has' if ties == 1 else 'have'} different rows with "
             why += "one value: of these, the last in the files wins"
         return (Choice(ORDER, None, why),)
@@ -204,18 +209,23 @@ def _key_files(dialect: str, files: Sequence[_File], sources: Sequence[Source]) 
     return Choice(KEYS, BESIDE, f"{why}, and each feed file has a file of keys beside it")
 
 
-def _with_epochs(rows: RowSpec, sources: Sequence[Source]) -> list[tuple[Source, Wrapped]]:
-    """Return the files as records, with epochs of all sources that they name. Raises DataError for another form.
+def _files(rows: RowSpec, sources: Sequence[Source], key: Sequence[str] = ()) -> list[_File]:
+    """Return the first rows of records in files, with epochs of all sources that they name.
 
-    Which of two sources began later is asked by the dry run: here, each has rows like any other.
+    key: the fields of the ID; none if they are not known: every column is the key then, so that no delete lacks it.
+    Which of two sources began later is asked by the dry run: here, each has rows like any other. Raises DataError for a
+    file of another form.
     """
-    # Every column is the key, so that no delete lacks it.
-    found = with_keys(rows.ops, [unwrapped(_with(rows, unwrapped(_with(rows), source)), source) for source in sources])
+
+    def of_key(source: Source) -> RowSpec:
+        return replace(rows, key=replace(rows.key, ids=(*key,))) if key else _with(rows, unwrapped(_with(rows), source))
+
+    found = with_keys(rows.ops, [unwrapped(of_key(source), source) for source in sources])
     wrapped = [(one, one.wrapped) for one in found if one.wrapped is not None]
     named = dict.fromkeys((name for _, one in wrapped for name in one.envelope.sources), 0)
     epochs = Epochs({UNNAMED: 0, **named, **(rows.order.epoch or {})})
     ranked = [(one, how._replace(envelope=replace(how.envelope, epochs=epochs))) for one, how in wrapped]
-    return [(replace(one, wrapped=how), how) for one, how in ranked]
+    return [_file(rows, replace(one, wrapped=how), how) for one, how in ranked]
 
 
 def _file(rows: RowSpec, source: Source, wrapped: Wrapped) -> _File:
