@@ -30,6 +30,7 @@ class Traces(NamedTuple):
     key_file: str = ""  # beside the files: JSON with the fields of the ID
     loads: str = ""  # pattern of the names of files whose rows do not say what they do, and are upserts
     head: tuple[str, ...] = ()  # the first fields of files without a header
+    forms: Mapping[str, str] = {}  # field -> pattern of its values, where codes are not enough to recognize a file
     headless: str = ""  # pattern of the names of these files, which may be recognized by the values of fields alone
 
 

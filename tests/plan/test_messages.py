@@ -392,6 +392,26 @@ def test_files_of_ticdc_without_a_header(tmp_path: Path, monkeypatch: pytest.Mon
     assert two_commands(tmp_path / "CDC000001.csv") == [{"field_4": "101", "field_5": "\\N"}]
 
 
+@pytest.mark.parametrize("name", ["d.t_1.txt", "d.t_1.csv"])
+@pytest.mark.parametrize("is_said", [False, True])
+def test_delimited_text_of_goldengate(
+    name: str, is_said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no header, and its fields are recognised by their values; or settings say what they are."""
+    monkeypatch.chdir(tmp_path)
+    between, time = "," if name.endswith("csv") else "\x01", "2026-01-31 10:00:00.000000"
+    rows = (("I", 1, 101, "a"), ("I", 2, 102, "b"), ("U", 3, 101, "NULL"), ("D", 4, 102, "b"))
+    table = [between.join((op, "d.t", time, time, f"{at:020}", str(key), n)) + "\n" for op, at, key, n in rows]
+    (tmp_path / name).write_text("".join(table))
+    given = {"feed.dialect": "ogg-csv", "field.names": "op_type,table,op_ts,current_ts,pos,id,n"} if is_said else {}
+    found = settings_of(tmp_path / name, **given)
+    assert found["feed.dialect"] == "ogg-csv"
+    own = ["id", "n"] if is_said else ["field_5", "field_6"]
+    words = [word for key, value in given.items() for word in ("-D", f"{key}={value}")]
+    names, values = ([between.join(one)] if between != "," else one for one in (own, ["101", "NULL"]))
+    assert two_commands(tmp_path / name, *words) == [dict(zip(names, values, strict=True))]
+
+
 @pytest.mark.parametrize("of_load", ["", "0"])
 def test_sequences_of_aws_dms_are_the_order(of_load: str, tmp_path: Path) -> None:
     stamps = [f"2026013110150000{number:019}" for number in (1, 2, 3)]

@@ -54,12 +54,20 @@ def file_forms(given: GivenInputs) -> FileForms:
 
 def output_format(given: GivenInputs) -> tuple[Choice, ...]:
     """Return the format of a first output where no file shows one, because the format of the inputs is only read."""
+    if given.said is not None and given.master is None and _is_text(given, given.said):
+        return (Choice(OUTPUT_FORMAT, "csv", "the fields of the result have names, which text does not write"),)
     first = (given.master.sources if given.master is not None else ()) or given.feed.sources
     read = next((one.format for one in first if not one.format.suffix), None)
     if given.state is not None or read is None:
         return ()
     why = f"{read.title} is only read; Parquet keeps its types, and values within values"
     return (Choice(OUTPUT_FORMAT, "parquet", why, [("csv", "text, where no value has others within it")]),)
+
+
+def _is_text(given: GivenInputs, said: SayingRows) -> bool:
+    """Return whether rows that say what they do are in files where a quote is a character."""
+    all_csv = all(format_of(_bare(one)) == "csv" for one in given.delimited)
+    return "text" in ENVELOPES[said.dialect].formats and not all_csv
 
 
 def title(side: Side, *, csv: bool) -> str:
@@ -262,11 +270,12 @@ def _without_header(
     choices = [_delimiter(given, dialect, path), Choice(NAMES, [*names], why, (), question)]
     if said.null is not None:
         choices.append(_null(said))
-    if not all(format_of(_bare(one)) == "csv" for one in given.delimited):
+    is_text = _is_text(given, said)
+    if not is_text and not all(format_of(_bare(one)) == "csv" for one in given.delimited):
         choices.append(Choice(FORMAT, "csv", "rows that say what they do are read by the names of their fields"))
     if dialect.escape:
         choices.append(_escape(dialect))
-    return FileForms(tuple(choices), named=True, csv=True)
+    return FileForms(tuple(choices), named=True, csv=not is_text)
 
 
 def _written(delimiter: bytes) -> str:

@@ -94,11 +94,13 @@ def find_inputs(
     delimiter: Delimiter | None,
     formats: Mapping[str, str | None],
     encodings: Mapping[str, str | None],
+    of_feed: str | None = None,
 ) -> GivenInputs:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
     delimiter: the one that the user has set. formats: side to the file format that the user has set. encodings: those
-    that the user has set, by key. Raises ConfigError, DataError, StorageError or StateError with the path.
+    that the user has set, by key. of_feed: the dialect of the feed that the user has set. Raises ConfigError,
+    DataError, StorageError or StateError with the path.
     """
     rows = RowSpec(KeySpec((0,)), text=TextSpec() if delimiter is None else TextSpec(delimiter))
     suffix, by_path = _feed_entries([absolute(path) for path in feed])
@@ -126,16 +128,21 @@ def find_inputs(
     if heads:
         wanted = delimiter.literal if delimiter is not None else _delimiter_of(known)
         dialect = _dialect(heads, wanted, file_format, feed_side.sources)
-    said = None if dialect is None else _said(heads, dialect, feed_side.sources)
+    said = None if dialect is None else _said(heads, dialect, feed_side.sources, of_feed)
     return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format, encoded, said)
 
 
-def _said(heads: Sequence[Head], dialect: ProposedDialect, feed: Sequence[Source]) -> SayingRows | None:
-    """Return the dialect of delimited feed files whose rows say what they do; None for plain records."""
+def _said(
+    heads: Sequence[Head], dialect: ProposedDialect, feed: Sequence[Source], wanted: str | None
+) -> SayingRows | None:
+    """Return the dialect of delimited feed files whose rows say what they do; None for plain records.
+
+    wanted: the one that the user has set.
+    """
     pairs = [(head, names) for head, names in zip(heads, dialect.headers, strict=True) if head.side == "feed"]
     files = [(head.file, first_columns(head, dialect, names)) for head, names in pairs]
     found = (recognized([*columns], columns.__getitem__, file, "text") for file, columns in files)
-    known = next((one for one in found if one is not None), None)
+    known = wanted if pairs and wanted is not None else next((one for one in found if one is not None), None)
     name = known or first_load_of(feed)
     if name is None or (any(names is None for _, names in pairs) and not ENVELOPES[name].traces.head):
         return None

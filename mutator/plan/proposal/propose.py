@@ -83,7 +83,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         for side, key in (("master", MASTER_FORMAT), ("feed", FEED_FORMAT))
     }
     encodings = {key: settings.get(key) for key in (ENCODING, MASTER_ENCODING)}
-    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)) if wanted else None, formats, encodings)
+    delimiter = field_delimiter.parse(str(wanted)) if wanted else None
+    given = find_inputs(master, feed, delimiter, formats, encodings, settings.get(DIALECT))
     forms = file_forms(given)
     if COUNT in settings:  # rows of one field need no delimiter
         forms = replace(

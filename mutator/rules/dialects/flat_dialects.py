@@ -57,6 +57,7 @@ class FlatOrder(NamedTuple):
 
 
 _ELEMENT = re.compile(r"\$\{(\w+)(?:\[.*\])?\}")  # of a template
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]{8,}"
 _OF_GOLDENGATE = {
     "optype": "op_type",
     "objectname": "table",
@@ -104,6 +105,11 @@ class FlatDialect(NamedTuple):
             bool(found)
             and found <= {code.encode() for code in self.codes}
             and all(value.isdigit() for name in numbers for value in values(name) if value)
+            and all(
+                re.fullmatch(form.encode(), value or b"")
+                for name, form in self.traces.forms.items()
+                for value in (values(known[name]) if name in known else ())
+            )
         )
 
     @property
@@ -217,6 +223,11 @@ FLAT_DIALECTS: Mapping[str, FlatDialect] = {
         usual={"field.delim.regex": "\x01", "csv.null": "NULL"},
         formats=("text", "csv"),
         settable=True,
+        traces=Traces(
+            inserts=("I",),
+            head=("op_type", "table", "op_ts", "current_ts", "pos"),
+            forms={"op_ts": _TIME, "current_ts": _TIME, "pos": r"[0-9]{10,}"},
+        ),
     ),
     "open-mirroring": FlatDialect(
         "__rowMarker__",
