@@ -28,6 +28,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
 from mutator.rules.encodings import UTF8
+from mutator.rules.envelope import OpCodeField, several_tables
 from mutator.rules.facts import Facts
 from mutator.rules.header_lines import header_names, is_line_of_names
 from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
@@ -66,6 +67,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
             "A full snapshot has one time: give each snapshot a run of its own, oldest first. If one snapshot took so "
             f"long, set {setting('snapshot.as.of')} to the lowest of its times: no newer record is deleted then"
         )
+    yield from _tables_hints(plan, found)
     yield from _value_hints(plan, survey, side, samples)
     yield from _null_hints(plan, found)
     yield from _case_hints(found)
@@ -214,6 +216,16 @@ def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
         return None
     codes = CodeFacts.of(rows.columns[str(envelope.field)], envelope.field, envelope.delete_codes)
     return op_code_hint(codes, envelope.upsert_codes or ())
+
+
+def _tables_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield a sentence on the first row that may be of another table than others in its file."""
+    for sample, file in found:
+        envelope = plan.rows.layouts[file.layout].envelope
+        names = envelope.fields_of_tables(sample.reason) if isinstance(envelope, OpCodeField) else ()
+        if names and file.source.format.delimited:
+            yield f"See {place(file.source.name)}: {several_tables(names)}"
+            return
 
 
 def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:

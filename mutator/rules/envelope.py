@@ -62,6 +62,14 @@ def other_subjects(one: str | None, other: str | None) -> Unclear:
     return Unclear(f"has rows of {other}, and {others}", f"set {setting('feed.table')} to that of the master")
 
 
+def several_tables(names: Sequence[str]) -> str:
+    """Return how a file of several tables is read. names: of its first fields."""
+    return (
+        f"if it has the changes of several tables, as with PreserveTransactions, begin {setting('field.names')} with "
+        f"{','.join(names)}, and set {setting('feed.table')} to that of the master"
+    )
+
+
 class Operation(NamedTuple):
     """What a row does."""
 
@@ -331,6 +339,10 @@ class OpCodeField(Envelope):
     def keyless_delete(self) -> bytes | None:
         """The code of rows that are deletes of unknown records; None where other rows say all deletes."""
         return None
+
+    def fields_of_tables(self, reason: str) -> tuple[str, ...]:
+        """Return the first fields of a file of several tables, if that may be why a row is a reject; else none."""
+        return ()
 
     def note_on(self, codes: Mapping[bytes, int]) -> str:
         """Return a note on what rows cannot say; empty without one. codes: how many rows have each that is counted."""

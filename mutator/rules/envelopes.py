@@ -91,6 +91,16 @@ def has_tables(envelope: str, names: Sequence[str]) -> bool:
     return own is not None and bool(own.about) and {*own.about} <= {*found}
 
 
+def fields_of_tables(envelope: str) -> tuple[str, ...]:
+    """Return the first fields of a file of several tables, if those of a file of one are others; else none.
+
+    >>> fields_of_tables("aws-dms"), fields_of_tables("ticdc-csv")
+    (('Op', 'dms-table', 'dms-schema'), ())
+    """
+    own = FLAT_DIALECTS.get(envelope)
+    return () if own is None else own.fields_of_tables
+
+
 def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str | None:
     """Return the dialect of files whose rows do not say what they do, as those of a first load; None if they are plain.
 

@@ -143,6 +143,15 @@ def test_wrong_rows_of_a_table(tmp_path: Path, engine: str) -> None:
     assert "messages that are no rows: 2 transaction, 1 of other tables (1 s.u)" in report.notes
 
 
+@pytest.mark.parametrize("rows", [b"I,t,s,1,a\nI,u,s,1\n", b"B|1|s|x\nI,t,s,1,a\nC|1\n"])
+def test_several_tables_that_no_setting_says(tmp_path: Path, rows: bytes) -> None:
+    work = work_of(tmp_path, CASE_OF["aws-dms"])
+    work.put("feed/20260101-100000001.csv", rows)
+    cure = r"begin field\.names with Op,dms-table,dms-schema, and set feed\.table to that of the master"
+    with pytest.raises((ConfigError, DataError), match=rf"several tables, as with PreserveTransactions, {cure}"):
+        work.run({"field.names": "Op,a,b,id,n", "reject.policy": "fail"})
+
+
 def test_the_time_of_a_commit_before_the_columns(tmp_path: Path) -> None:
     """With TimestampColumnName, the time is at the fourth place; and fields may have another delimiter."""
     work = work_of(tmp_path, CASE_OF["aws-dms"])

@@ -456,6 +456,12 @@ def test_ties_are_counted(tmp_path: Path) -> None:
     )
 
 
+def test_bad_bytes_in_json_are_no_encoding(tmp_path: Path) -> None:
+    rows = [message("c", key, id=key, n="a") for key in range(20)]
+    (tmp_path / "f_1.json").write_bytes(lines(*rows).replace(b'"n": "a"', b'"n": "\xff"', 1))
+    assert "encoding" not in settings_of(tmp_path)
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_row_before_an_update_is_no_tie(tied: bool, tmp_path: Path) -> None:
     """Neither is that of a changed key."""

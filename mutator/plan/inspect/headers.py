@@ -158,11 +158,13 @@ def header_to_record(
     return recorded_header(known)
 
 
-def other_number_of_names(path: str, what: str, names: Sequence[str], *, single: bool = False) -> MutatorError:
+def other_number_of_names(
+    path: str, what: str, names: Sequence[str], *, single: bool = False, more: str = ""
+) -> MutatorError:
     """Return the error of ``field.names`` that are fewer or more than the fields of a row: one would shift the others.
 
     what: how many fields are where, for the message. single: a row has a single field, which suggests that the
-    delimiter is wrong.
+    delimiter is wrong. more: another cure.
     """
     cure = (
         f"give {setting('field.names')} a name for each field of a feed row, or correct {setting('field.delim.regex')}"
@@ -170,4 +172,4 @@ def other_number_of_names(path: str, what: str, names: Sequence[str], *, single:
     if single:
         cure = f"set {setting('field.delim.regex')} to the delimiter of its fields, or correct {setting('field.names')}"
     names_shown = f"{setting('field.names')} has {counted(len(names), 'name')} ({', '.join(names)})"
-    return error("width", where=path, what=f"{what}, and {names_shown}", cure=cure)
+    return error("width", where=path, what=f"{what}, and {names_shown}", cure=f"{cure}{more and f'; {more}'}")

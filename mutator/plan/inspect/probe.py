@@ -30,7 +30,8 @@ from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.encodings import UTF8, transcoded
-from mutator.rules.envelopes import has_tables
+from mutator.rules.envelope import several_tables
+from mutator.rules.envelopes import fields_of_tables, has_tables
 from mutator.rules.header_lines import configured_names, header_names
 from mutator.rules.known_formats import BY_TITLE, FORMATS, format_of_suffix
 from mutator.rules.partition_paths import values_above
@@ -336,7 +337,9 @@ def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, .
     if len(schema) != len(names) and not has_tables(rows.ops.envelope, () if of_master else names):
         what = f"its first row has {counted(len(schema), 'field')}"
         if rows.text.names:
-            raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
+            of_tables = () if of_master else fields_of_tables(rows.ops.envelope)
+            more = several_tables(of_tables) if of_tables else ""
+            raise other_number_of_names(source.path, what, names, single=len(schema) == 1, more=more)
         what += f", and {MASTER} has {len(names)}: {', '.join(names)}"
         others = f", or {setting('field.names')}, or {setting('header.lines=1')}, as the file has it"
         cure = f"set {setting('field.delim.regex')}{others if len(schema) > 1 else ' to the delimiter of its fields'}"

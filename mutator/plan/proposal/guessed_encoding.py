@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mutator.formats.files import lines
+from mutator.plan.inspect.probe import format_of_name
 from mutator.plan.proposal.choices import Choice, Value
 from mutator.rules.encodings import UTF8, is_utf8, parse_encoding
 from mutator.rules.file_names import COMPRESSIONS
@@ -76,7 +77,8 @@ def _is_wide(encoding: str) -> bool:
 def _guessed(entries: Iterable[Entry]) -> tuple[str, str] | None:
     """Return the encoding of the first file that is not ASCII, and its name; None without such a file.
 
-    Returns ``_RAW`` where none can be guessed: bytes that mean nothing in cp1252 are merged as they are.
+    JSON is UTF-8: a row with other bytes is a reject. Returns ``_RAW`` where none can be guessed: bytes that mean
+    nothing in cp1252 are merged as they are.
     """
     found = None
     for entry in entries:
@@ -84,7 +86,8 @@ def _guessed(entries: Iterable[Entry]) -> tuple[str, str] | None:
         wide = lines.wide_encoding(head)
         if head.isascii() or (wide is None and lines.is_binary(head)):
             continue
-        known = wide.lower() if wide is not None else UTF8 if is_utf8(head) else None
+        is_json = format_of_name(entry.name, named=True) == "json" or head.lstrip().startswith(b'{"')
+        known = wide.lower() if wide is not None else UTF8 if is_json or is_utf8(head) else None
         if known is not None:
             return found or (known, entry.name)
         try:

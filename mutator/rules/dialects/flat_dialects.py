@@ -118,6 +118,12 @@ class FlatDialect(NamedTuple):
         return (*self.upserts, *self.deletes, *self.before, *self.truncates)
 
     @property
+    def fields_of_tables(self) -> tuple[str, ...]:
+        """The first fields of a file of several tables without a header, if those of others have other first ones."""
+        head = self.traces.head
+        return (self.field, *reversed(self.about)) if self.about and head and not {*self.about} & {*head} else ()
+
+    @property
     def rank(self) -> str:
         """The field that orders upserts after deletes."""
         return f"{self.field} after deletes"

@@ -34,6 +34,7 @@ from mutator.rules.order_columns import flags
 _KEYS = "keyColumns"
 _WIDTH = "number of fields"  # of a row
 _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
+_MARK, _OF_WIDTH = re.compile(r"has '(\w)[|']"), re.compile(r"has \d+ fields? and should have \d+")
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
 _UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have the source log all columns"
@@ -70,6 +71,12 @@ class FlatRows(MessageRows):
             return ()
         first = [(SEQUENCE, "long")] * own.by_sequence
         return (*first, *((one.name, one.type) for one in own.order if one.name in found), (own.rank, "long"))
+
+    def fields_of_tables(self, reason: str) -> tuple[str, ...]:
+        """Return the first fields of a file of several tables, if that may be why a row is a reject; else none."""
+        own, mark = self._own, _MARK.match(reason)
+        is_mark = mark is not None and mark[1].lower() in own.marks
+        return own.fields_of_tables if not self._says_table and (is_mark or _OF_WIDTH.match(reason)) else ()
 
     def note_on(self, codes: Mapping[bytes, int]) -> str:
         """Return a note on the updates that may have changed a key, where nothing says so."""
