@@ -27,6 +27,7 @@ from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
+from mutator.pipeline.explain.chain import in_present_order
 from mutator.pipeline.explain.feed_reading import GivenFiles, feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, key_values
@@ -52,7 +53,7 @@ class TableRecord:
     snapshot: Snapshot  # the newest one
     key: Key
     plan: Reading
-    since: int = 0  # the version that began the order of the rows
+    others: frozenset[int] = frozenset()  # versions whose rows had another order
 
     def at(self, number: int) -> ByPartition:
         """Return what a version holds. Raises StateError for damaged files, and for a version that was cleaned."""
@@ -76,7 +77,7 @@ class TableRecord:
         live = LiveRows(self.snapshot)
         for number, is_delete, extent, position, entry in Finder(self.snapshot).written_places(self.key):
             row, content, form, place = b"", b"", "", (extent, position, entry)
-            if number < self.since:
+            if number in self.others:
                 continue
             if is_delete:
                 order, _ = self._tombstone(place)
@@ -130,13 +131,11 @@ class TableRecord:
         return order, int(found["committed"].timestamp() * 1000)
 
 
-def _order_since(versions: Sequence[Commit]) -> int:
-    """Return the last version that changed the order of the rows; 0 if none did."""
+def _changes_of_order(versions: Sequence[Commit]) -> list[int]:
+    """Return the versions that changed the order of the rows; a restore may be one of them."""
     orders = [(one.number, (one.spec or (one.restored and one.restored.spec) or {}).get("order")) for one in versions]
     known = [(number, order) for number, order in orders if order is not None]
-    return next(
-        (number for (_, one), (number, other) in reversed([*pairwise(known)]) if not is_same_order(one, other)), 0
-    )
+    return [number for (_, one), (number, other) in pairwise(known) if not is_same_order(one, other)]
 
 
 _Read = TypeVar("_Read")
@@ -193,17 +192,16 @@ class _Table(ExplainedPlace):
         super().__init__(place, "table", snapshot.version.number, config, found)
         self._earliest = snapshot.state.cleaning.earliest
         self._notes: list[str] = []
-        self._versions = self._log()
-        self._since = _order_since(self._versions)
-        self._record = TableRecord(snapshot, key, plan, self._since)
-        if self._since:
-            self._notes.append(f"versions before {self._since:,}: the rows had another order")
-            self._versions = [one for one in self._versions if one.number >= self._since]
+        versions = self._log()
+        self._versions, others = in_present_order(versions, _changes_of_order(versions))
+        self._notes += others
+        followed = {one.number for one in self._versions}
+        self._record = TableRecord(snapshot, key, plan, frozenset(one.number for one in versions) - followed)
         rows, why = self._or_why(self._record.written)
         self._written = rows or {}
         self._notes += [] if why is None else [f"rows that versions wrote: {why}"]
-        if self._earliest > max(self._since, 1):
-            since = next(one.committed for one in self._versions if one.number == self._earliest)
+        if self._earliest > max(self._versions[0].number, 1):
+            since = next(one.committed for one in versions if one.number == self._earliest)
             files = "all is gone"
             if self._has_all:
                 files = "the rows that only they had are gone, and only feed files show them"

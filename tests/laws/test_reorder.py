@@ -217,6 +217,12 @@ def test_tables_are_explained_since_the_change(tmp_path: Path, capsys: pytest.Ca
     assert "upsert, order value -5: updated" in text
     assert "versions before 2: the rows had another order" in text
     assert "order value 5" not in text
+    place.table.refresh().restore(1)
+    assert main(["explain", place.table.path, "a", "--feed", *map(str, place.work.glob("*.csv"))]) == 0
+    text = capsys.readouterr().out
+    assert "upsert, order value 5: inserted" in text
+    assert "versions 2, 3: the rows had another order" in text
+    place.table.refresh().restore(3)
     raised(["order", place.table.path, "--to", "v", "-D", "key=id"], "leave --config and -D out")
     assert main(["order", place.table.path, "--to", "at", "--runner", "local", "--dry-run", "-q"]) == 0
     raised(["order", place.table.path, "--to", "v", "-o", "out"], "gets a new version, and no other directory")
@@ -302,7 +308,10 @@ def test_a_base_gets_an_order_and_a_restore_brings_the_old_one_back(
     base.run([("a", 4, "U", "late"), ("b", 7, "U", "z"), ("c", 6, "U", "late")])
     assert (base.order, base.rows) == ("at", [("a", "x"), ("b", "z")])
     assert main(["explain", str(base.path), "b"]) == 0
-    assert "upsert, order value 7: updated" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "upsert, order value 6: inserted" in text
+    assert "upsert, order value 7: updated" in text
+    assert "versions 2, 3: the rows had another order" in text
     assert main(["verify", str(base.path)]) == 0
 
 

@@ -1,10 +1,10 @@
 """A key through a chain of runs: what each run found, decided and left behind."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.dataset.commits import COMPACT, REORDER
+from mutator.dataset.commits import COMPACT, REORDER, Commit
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import (
@@ -17,6 +17,7 @@ from mutator.pipeline.explain.key_decisions import (
     decide_overwritten,
     refined,
 )
+from mutator.rules.file_names import first_few
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import Register
 
@@ -74,6 +75,27 @@ class ChainStep:
         feed = self.feed
         changed = any(None not in (one.before, one.after) and one.before != one.after for one in self.decided.values())
         return bool(changed or self.is_other or self.differs or self.decided_any or feed.again or feed.moved)
+
+
+def in_present_order(versions: Sequence[Commit], begins: Collection[int]) -> tuple[list[Commit], list[str]]:
+    """Return the versions whose rows have the order of the newest one, and a note on the others.
+
+    begins: the versions that changed the order; a restore brings that of its version back.
+    """
+    found: list[Commit] = []
+    by_number = {0: found}
+    for one in versions:
+        if one.restored is not None:
+            found = by_number.get(one.restored.version, [] if one.number in begins else found)
+        elif one.number in begins:
+            found = []
+        found.append(one)
+        by_number[one.number] = found
+    others = [f"{one.number:,}" for one in versions if by_number[one.number] is not found]
+    if not others:
+        return found, []
+    which = f"before {found[0].number:,}" if versions[len(others)] is found[0] else first_few(others)
+    return found, [f"versions {which}: the rows had another order"]
 
 
 def steps_of(

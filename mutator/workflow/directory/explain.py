@@ -13,7 +13,7 @@ from mutator.dataset.feed_filters import FeedFilters, open_feed_filters
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.chain import ChainStep
+from mutator.pipeline.explain.chain import ChainStep, in_present_order
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
 from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, config_by, held_or_why, key_of_master
@@ -57,24 +57,22 @@ class _Base(ExplainedPlace):
         self._filters_of = cache(lambda run: _filters(files, run))
 
     def commits(self) -> Sequence[Commit]:
-        return [one for one in self._versions if one.action in (RUN, RESTORE, REORDER) and one.number >= self._since]
+        return [one for one in self._in_order[0] if one.action in (RUN, RESTORE, REORDER)]
 
     @cached_property
-    def _since(self) -> int:
-        """The version that began the order of the rows; 0 if it was always the same."""
+    def _in_order(self) -> tuple[list[Commit], list[str]]:
         changed = [one.number for one in self._versions if one.action == REORDER]
-        restored = [one.number for one in self._versions if one.action == RESTORE]
-        return max([0, *changed, *(number for number in restored if number > min([number, *changed]))])
+        return in_present_order(self._versions, changed)
 
     def notes(self) -> Sequence[str]:
-        return [f"versions before {self._since:,}: the rows had another order"] if self._since else []
+        return self._in_order[1]
 
     def now(self) -> HeldOrWhy:
         return held_or_why(self.config, self.key, self._master, self.key.known, self._samples)
 
     def given(self, commits: Sequence[Commit]) -> HeldOrWhy:
         base, first = self._base, self._log.first_run()
-        if first is None or self._since:
+        if first is None or self._in_order[0][0] is not self._versions[0]:
             return None, None
         path, held = given_master(base, self._log), None
         if base.storage.stat(path) is not None:
