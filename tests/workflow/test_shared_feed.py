@@ -262,6 +262,18 @@ def test_feeds_that_cannot_be_shared(tmp_path: Path, text: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_all_bases_that_are_missing_are_named(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    fill(stream)
+    for table in ("items", "orders"):
+        (tmp_path / "bases" / table / "incr").rmdir()
+    with pytest.raises(MutatorError, match="is not the base of a workflow") as caught:
+        stream.run()
+    assert caught.value.exit_code == 2
+    assert all(f"bases/{table}: is not the base of a workflow" in str(caught.value) for table in ("items", "orders"))
+    assert stream.left == FILES
+
+
 def test_a_base_whose_target_is_a_table_is_refused(tmp_path: Path) -> None:
     """Its rows would go into a master beside the table. Its files are where its own runs look for them."""
     stream = Stream(tmp_path)

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from posixpath import join
 
 from mutator.dataset import checksum
-from mutator.errors import error, suppressed
+from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Entry, entries_of, link_or_copy, located_to_write
@@ -78,7 +79,7 @@ def _give_all(given: str, tables: Sequence[ListedTable], sleep: Callable[[float]
     entry = storage.stat(path)
     if entry is None or entry.type != "directory":
         raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.type}")
-    landing, bases = _Landing(path, given), [open_base(str(table.base)) for table in tables]
+    landing, bases = _Landing(path, given), _open_all([str(table.base) for table in tables])
     for base in bases:
         base.make(("incr",))
     with _alone(landing):
@@ -103,6 +104,19 @@ def _give_all(given: str, tables: Sequence[ListedTable], sleep: Callable[[float]
             kept += [(name, str(why)) for name, why in stuck.items()]
     waiting = [one for one in found.waiting if one[0] != _OWN]
     return SharedFeed(given, tuple(table.name for table in tables), tuple(names), (*kept, *taken, *waiting))
+
+
+def _open_all(places: Sequence[str]) -> list[Base]:
+    """Return the bases. Raises ConfigError with all that are missing: of a new tables file, none may be there yet."""
+    bases, faults = list[Base](), list[MutatorError]()
+    for place in places:
+        try:
+            bases.append(open_base(place))
+        except MutatorError as fault:
+            faults.append(fault)
+    if faults:
+        raise rebuilt(faults[0].kind, "\n".join(one.message for one in faults), faults[0].fields)
+    return bases
 
 
 @contextmanager
