@@ -11,9 +11,9 @@ import pytest
 
 from mutator.cli import main
 from mutator.table.table import Table
+from tests.support.dialect_stories import DIALECTS, STORY, put, row, work_of
 from tests.support.named_runs import Work
 from tests.support.no_limits import NO_LIMITS
-from tests.support.told_dialects import DIALECTS, STORY, put, row, work_of
 
 
 def rejected(capsys: pytest.CaptureFixture[str], *words: Any) -> list[tuple[str, str]]:

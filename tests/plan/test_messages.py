@@ -151,7 +151,10 @@ def test_sources_of_the_first_rows_have_epochs(
     given = {"order.epoch": "11:0,22:1"} if second == 2 else {}
     assert settings_of(Path("incr"), **given) == {"feed.dialect": "debezium-json", KEY: "id", **FIRST, **given}
     assert main(["init", "--feed", "incr"]) == (3 if second == 2 else 0)
-    assert second == 1 or "is the first feed of the place, and has rows of several sources: 11, 22" in capsys.readouterr().out
+    assert (
+        second == 1
+        or "is the first feed of the place, and has rows of several sources: 11, 22" in capsys.readouterr().out
+    )
     asked = [text for name, value in given.items() for text in ("-D", f"{name}={value}")]
     assert main(["init", "--feed", "incr", "--force", *asked]) == 0
     assert main(["run"]) == 0
