@@ -54,8 +54,8 @@ def epoch_warnings(order: OrderSpec, rows: RowPlan, survey: Survey) -> Iterator[
                 f"older than all rows of that one, and later runs are of {newest} again; leave it out if that is wrong"
             )
         elif name and survey.feed and name not in seen and name not in before:
-            known = f"neither {MASTER} nor the first rows of the feed are of source {name}"
-            yield f"{given}: {known}; check its name if no row is"
+            first = f"neither {MASTER} nor the first rows of the feed are of source {name}"
+            yield f"{given}: {first}; check its name if no row is"
 
 
 def recorded_epochs(spec: Mapping[str, Any], order: OrderSpec) -> dict[str, str]:
