@@ -30,7 +30,7 @@ from mutator.config.settings import (
 from mutator.config.sources import shown
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
-from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.envelopes import DIALECT, ENVELOPES
 from mutator.rules.order_values import is_tuple
 
 Given = Mapping[str, Any]  # key to value, without the prefix
@@ -152,14 +152,17 @@ def _decided(ops: OpSpec, given: Given) -> Messages:
 
 
 def _of_other_dialects(ops: OpSpec, given: Given) -> Messages:
+    if DIALECT in given and ops.dialect is None:
+        return  # it has a fault of its own, and may be the one that the others need
     keys = {one.name: one.metadata["setting"].name for one in dataclasses.fields(ops) if one.metadata}
-    users: dict[str, list[str]] = {}
+    users: dict[str, dict[str, list[str]]] = {}
     for name, kind in ENVELOPES.items():
         for member in kind.members.values():
-            users.setdefault(keys[member], []).append(setting(f"{kind.setting}={name}"))
+            users.setdefault(keys[member], {}).setdefault(kind.setting, []).append(name)
     for key in users.keys() - {keys[member] for member in ENVELOPES[ops.envelope].members.values()}:
         if key in given:
-            yield f"{setting(key)}: '{shown(given[key])}' needs {' or '.join(users[key])}"
+            needed = (f"{setting(one)} = {' or '.join(names)}" for one, names in users[key].items())
+            yield f"{setting(key)}: '{shown(given[key])}' needs {', or '.join(needed)}"
 
 
 def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:

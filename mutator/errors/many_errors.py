@@ -2,7 +2,7 @@
 
 MANY: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
-        "many.nothing": "{path}: is not a record of a run, so there is nothing to resume; run without --resume",
+        "many.nothing": "{path}: there is no record of an earlier run, so nothing to resume; run without --resume",
         "many.threads": (
             "PYSPARK_PIN_THREAD is false, so Spark cannot tell the jobs of one table from those of another; unset it"
         ),

@@ -295,7 +295,7 @@ def test_files_of_two_tables(tmp_path: Path) -> None:
 
 def test_settings_of_another_dialect(tmp_path: Path) -> None:
     work = work_of(tmp_path, CASES[2])
-    with pytest.raises(ConfigError, match=r"feed\.table: 't' needs feed\.dialect=debezium-json or"):
+    with pytest.raises(ConfigError, match=r"feed\.table: 't' needs feed\.dialect = debezium-json or"):
         work.run({"feed.table": "t"})
 
 

@@ -214,8 +214,15 @@ def test_resume_skips_outputs_of_earlier_runs(folder):
     assert states(resumed) == dict.fromkeys(folder.names, "done before")
 
 
+def test_a_line_of_the_summary_names_the_file(folder):
+    folder.put("feed/t1/ups_1.txt", "1,one,soon\n")
+    (line,) = (one for one in many_tables.run(folder.tables(), no_spark).text().split("\n") if one.startswith("t1 "))
+    assert "1 feed row cannot be read as a record: " in line
+    assert "feed/t1/ups_1.txt" in line
+
+
 def test_nothing_to_resume(folder):
-    with pytest.raises(MutatorError, match="is not a record of a run") as caught:
+    with pytest.raises(MutatorError, match="there is no record of an earlier run") as caught:
         many_tables.run(folder.tables(), no_spark, resume=True)
 
     assert caught.value.exit_code == 2

@@ -5,7 +5,7 @@ import pytest
 from mutator.errors import MutatorError
 from mutator.workflow import many_tables
 from mutator.workflow.many_tables.table_paths import TablePaths, clashes
-from tests.support.many_tables import Folder
+from tests.support.many_tables import DEFAULTS, Folder
 
 
 @pytest.fixture
@@ -20,6 +20,15 @@ def faults(path, overrides=()):
     first, *found = str(caught.value).split("\n  ")
     assert first.endswith("these entries cannot be used:")
     return found
+
+
+def test_one_fault_of_several_tables_is_one_line(folder):
+    """A wrong dialect says nothing of the settings that need one."""
+    wrong = 'feed.dialect = "maxwel"\nfeed.table = "s.{table}"\n'
+    (line,) = faults(folder.file(defaults=DEFAULTS + wrong))
+    names = sorted(folder.names)
+    assert line.startswith(f"tables.{names[0]}.settings: feed.dialect: 'maxwel' must be ")
+    assert line.endswith(f" (also {names[1]})")
 
 
 def test_paths_are_relative_to_the_file(folder, monkeypatch):

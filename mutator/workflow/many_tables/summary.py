@@ -290,7 +290,8 @@ def not_listed(tables: Sequence[ListedTable], results: Mapping[str, TableResult]
 
 
 def _cells(one: TableResult) -> tuple[str, ...]:
-    remark = (one.error or "").split("\n")[0]
+    first, *more = (one.error or "").split("\n")
+    remark = f"{first} {more[0].strip()}" if first.endswith(":") and more else first  # a heading names no file
     if one.state == TableState.DONE and not one.counts.get("feed rows"):
         remark = "nothing to merge"
     if one.state == TableState.DONE and one.set_aside:

@@ -34,6 +34,7 @@ from mutator.config.sources import (
 )
 from mutator.errors import MutatorError, error
 from mutator.pipeline.master_settings import chained_settings
+from mutator.rules.file_names import first_few
 from mutator.workflow.directory.versions import chained_settings_of
 from mutator.workflow.many_tables.table_paths import TablePaths, clashes, resolved, why_not_shared
 
@@ -118,7 +119,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Tables:
     if stops and not reader.faults:
         tables = list(reader.without_others(tables))
     if reader.faults:
-        faults = "\n  ".join(["these entries cannot be used:", *dict.fromkeys(reader.faults)])
+        faults = "\n  ".join(["these entries cannot be used:", *_joined(reader.faults)])
         raise error("config", where=path, faults=faults)
     return Tables(str(path), reader.resolved(record), tuple(tables), at_once, deadline)
 
@@ -315,6 +316,17 @@ def _without(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
 
 def _arrived(config: Config) -> tuple[Any, ...]:
     return config.workflow.claim_min_age, config.workflow.claim_ready_suffix, config.inputs.control_suffix
+
+
+def _joined(faults: Sequence[str]) -> Iterator[str]:
+    """Yield the faults, one of the settings of several tables once."""
+    by_text = dict[tuple[str, str], list[str]]()
+    for fault in dict.fromkeys(faults):
+        where, settings, text = fault.partition(".settings: ")
+        by_text.setdefault((settings, text) if settings else (fault, ""), []).append(where)
+    for (settings, text), (first, *others) in by_text.items():
+        also = f" (also {first_few([one.removeprefix('tables.') for one in others])})" if others else ""
+        yield f"{first}{settings}{text}{also}" if text else settings
 
 
 def _faults_of(text: str, where: str) -> list[str]:
