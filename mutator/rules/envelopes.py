@@ -10,7 +10,7 @@ comes before the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mutator.rules.dialects.flat_dialects import FLAT_DIALECTS, FlatDialect
@@ -21,6 +21,8 @@ from mutator.rules.op_codes import PRESENT
 
 NO_ROWS = "messages that are no rows"  # a note, before their kinds
 KEYS, BESIDE = "feed.keys", "beside"  # the setting that says where, and a value of it; others are directories
+_TABLE = re.compile(rb"[A-Za-z_][\w$#-]*")
+_MOST_TABLES = 20  # that rows show, rather than values of a column
 _DELETES, _OP = "delete.when", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
@@ -99,6 +101,36 @@ def fields_of_tables(envelope: str) -> tuple[str, ...]:
     """
     own = FLAT_DIALECTS.get(envelope)
     return () if own is None else own.fields_of_tables
+
+
+def are_of_tables(envelope: str, rows: Iterable[tuple[int, Sequence[bytes]]]) -> bool | None:
+    """Return whether the rows of a file without a header are of several tables; None if they may be.
+
+    They are if marks of transactions are among them, or if each table has a width of its own. rows: the number of
+    fields, and the first three fields.
+
+    >>> are_of_tables("aws-dms", [(5, [b"I", b"orders", b"shop"]), (4, [b"I", b"items", b"shop"])])
+    True
+    >>> are_of_tables("aws-dms", [(4, [b"I", b"open", b"EU"]), (4, [b"U", b"done", b"EU"])] * 2)
+    >>> are_of_tables("aws-dms", [(4, [b"I", b"7", b"EU"]), (4, [b"U", b"8", b"EU"])] * 2)
+    False
+    """
+    own, widths, has_marks = FLAT_DIALECTS.get(envelope), dict[tuple[bytes, ...], list[int]](), False
+    if own is None or not own.fields_of_tables:
+        return False
+    for width, (code, *names) in rows:
+        if code.partition(b"|")[0].strip().lower().decode("latin-1") in own.marks:
+            has_marks = True
+        else:
+            widths.setdefault((*names,), []).append(width)
+    if not all(len(names) == len(own.about) and all(map(_TABLE.fullmatch, names)) for names in widths):
+        return False
+    are_apart = (
+        all(len({*found}) == 1 for found in widths.values()) and len({found[0] for found in widths.values()}) > 1
+    )
+    if has_marks or are_apart:
+        return True
+    return None if 1 < len(widths) <= _MOST_TABLES and all(len(found) > 1 for found in widths.values()) else False
 
 
 def of_first_load(files: Sequence[str], beside: Callable[[str], bytes]) -> str | None:

@@ -395,6 +395,28 @@ def test_files_of_ticdc_without_a_header(tmp_path: Path, monkeypatch: pytest.Mon
     assert two_commands(tmp_path / "CDC000001.csv") == [{"field_4": "101", "field_5": "\\N"}]
 
 
+OF_TABLES = {  # the rows of a file that has the changes of two tables, and whether they show it
+    "marks": (["B|1|s|x", "I,t,s,1,a", "I,t,s,2,a", "I,u,s,1,b", "C|1|s|x"], True),
+    "widths": (["I,t,s,1,a", "I,t,s,2,a", "I,u,s,1"], True),
+    "alike": (["I,t,s,1,a", "I,t,s,2,a", "I,u,s,1,b", "I,u,s,2,b"], False),
+}
+
+
+@pytest.mark.parametrize("case", OF_TABLES)
+def test_changes_of_several_tables_in_one_file(case: str, tmp_path: Path) -> None:
+    rows, are_shown = OF_TABLES[case]
+    (tmp_path / "20260101-100000001.csv").write_text("".join(f"{row}\n" for row in rows))
+    choices = {one.key: one for one in propose(None, [str(tmp_path)], {}).proposal.choices}
+    first = ["Op", "dms-table", "dms-schema"]
+    names = choices["field.names"]
+    assert (isinstance(names.value, list) and names.value[:3] == first) == are_shown
+    assert (f"begin it with {','.join(first)}, and set" in (names.question or "")) != are_shown
+    assert ("feed.table" in choices) == are_shown
+    if are_shown:
+        assert choices["feed.table"].value == "s.t"
+        assert "s.u" in (choices["feed.table"].question or "")
+
+
 @pytest.mark.parametrize("name", ["d.t_1.txt", "d.t_1.csv"])
 @pytest.mark.parametrize("is_said", [False, True])
 def test_delimited_text_of_goldengate(

@@ -143,6 +143,13 @@ def first_columns(head: Head, dialect: ProposedDialect, names: Sequence[bytes] |
     return dict(zip(titles, map(list, zip(*(row for row in rows if len(row) == width), strict=True)), strict=False))
 
 
+def first_fields(head: Head, dialect: ProposedDialect, count: int) -> list[tuple[int, list[bytes]]]:
+    """Return the number of fields of each row, and the first of them."""
+    if dialect.delimiter is None:
+        return []
+    return [(len(row), list(row[:count])) for row in _rows(head, dialect.delimiter, dialect.quoted, dialect.escape)]
+
+
 def _odd_rows(widths: Sequence[Sequence[int]]) -> int:
     return sum(len(found) - Counter(found).most_common(1)[0][1] for found in widths if found)
 

@@ -13,7 +13,7 @@ from mutator.plan.proposal.dialects import ProposedDialect, name_of
 from mutator.plan.proposal.inputs import GivenInputs, SayingRows, Side
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import USUAL
-from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.envelopes import ENVELOPES, fields_of_tables
 from mutator.rules.facts import plain_text
 from mutator.rules.header_lines import utf8
 from mutator.rules.known_formats import FORMATS
@@ -251,7 +251,8 @@ def _without_header(
 
     typed: a file whose fields have names. known: the names in the header of another file. path: a file without one.
     """
-    head, shown = ENVELOPES[said.dialect].traces.head, file_names.base_name(path)
+    of_tables, shown = fields_of_tables(said.dialect), file_names.base_name(path)
+    head = of_tables if said.of_tables else ENVELOPES[said.dialect].traces.head
     width = max(width for found in dialect.widths for width in found) + len(head) * said.is_first_load
     names, question = [*head, *(f"field_{at}" for at in range(len(head), width))], None
     if typed is not None and typed.file_schema is not None:
@@ -264,6 +265,9 @@ def _without_header(
     else:
         why = f"{shown} has no header: the dialect names {', '.join(head)}, and the others have their numbers"
         question = f"What are the names of the columns? Nothing in the files says it. Set {{{NAMES}}}."
+        if said.of_tables is None:
+            question += f" If the changes are those of several tables, begin it with {','.join(of_tables)}, and set "
+            question += "{feed.table}."
     if len(names) != width:
         what = f"its rows have up to {counted(width, 'field')}, and {', '.join(names)} are {len(names)}"
         raise error("format", path=path, what=what, cure=f"set {setting(NAMES)} to the names of all fields")

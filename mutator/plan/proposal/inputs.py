@@ -7,6 +7,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mutator.config.settings import Config, KeySpec, RowSpec, TextSpec
@@ -24,11 +25,11 @@ from mutator.plan.inspect.key_files import stems_of, without_key_files
 from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
-from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of, first_columns
+from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of, first_columns, first_fields
 from mutator.plan.proposal.guessed_encoding import Encodings, encodings_of
 from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.envelopes import ENVELOPES, recognized
+from mutator.rules.envelopes import ENVELOPES, are_of_tables, recognized
 from mutator.rules.facts import plain_text
 from mutator.rules.file_names import is_data_file
 from mutator.rules.known_formats import FORMATS
@@ -59,6 +60,7 @@ class SayingRows(NamedTuple):
     dialect: str
     null: str | None  # the text of NULL, if they have it
     is_first_load: bool  # all rows are upserts, and do not say so
+    of_tables: bool | None  # rows of several tables are in one file, and no header says of which; None: maybe
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def _said(
         return None
     null = ENVELOPES[name].traces.null
     has_null = null and any(null.encode() in values for _, columns in files for values in columns.values())
-    return SayingRows(name, null if has_null else None, known is None)
+    rows = chain.from_iterable(first_fields(head, dialect, 3) for head, names in pairs if names is None)
+    return SayingRows(name, null if has_null else None, known is None, are_of_tables(name, rows))
 
 
 def _in(rows: RowSpec, encoding: str) -> RowSpec:
