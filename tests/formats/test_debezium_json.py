@@ -246,7 +246,7 @@ def test_a_truncate_deletes_what_is_older(tmp_path: Path, engine: str) -> None:
     work = Work(tmp_path, engine, {"key": "id", "max.delete.fraction": "0.1"})
     work.runs = 1
     work.put("more/f_2.json", lines(message("t", lsn=4)))
-    with pytest.raises(DataError, match="check that op code t in field __op is a truncate"):
+    with pytest.raises(DataError, match="check that op code t in field op is a truncate"):
         work.run(master="out1", feed="more")
 
 
