@@ -30,7 +30,8 @@ from mutator.config.settings import (
 from mutator.config.sources import shown
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
-from mutator.rules.envelopes import DIALECT, ENVELOPES
+from mutator.rules.envelope_kind import DIALECT
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.order_values import is_tuple
 
 Given = Mapping[str, Any]  # key to value, without the prefix
