@@ -34,7 +34,8 @@ def canonical(column: Any) -> Any:
     [b'true', None]
     """
     data_type = column.type
-    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_binary(data_type):
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if any(is_text(data_type) for is_text in texts):
         return column.cast(pa.large_binary())
     if pa.types.is_fixed_size_binary(data_type):
         return column.cast(pa.binary()).cast(pa.large_binary())

@@ -395,6 +395,16 @@ def test_files_of_ticdc_without_a_header(tmp_path: Path, monkeypatch: pytest.Mon
     assert two_commands(tmp_path / "CDC000001.csv") == [{"field_4": "101", "field_5": "\\N"}]
 
 
+def test_bytes_without_a_header_are_no_dialect(tmp_path: Path) -> None:
+    """A run looks at them for a forgotten dialect, in any encoding."""
+    work = Work(
+        tmp_path, settings={"key": "1", "order_by": "1", "order_type": "string", "upsert.op.code": "U", "op": "0"}
+    )
+    work.put("feed/f_1.txt", b"U,1,1,x,y\nU,\xff,\xff,x,y\n")
+    work.put("master/m.txt", b"9,1,x,y\n")
+    assert work.run().counts["feed inserted"] == 2
+
+
 OF_TABLES = {  # the rows of a file that has the changes of two tables, and whether they show it
     "marks": (["B|1|s|x", "I,t,s,1,a", "I,t,s,2,a", "I,u,s,1,b", "C|1|s|x"], True),
     "widths": (["I,t,s,1,a", "I,t,s,2,a", "I,u,s,1"], True),
