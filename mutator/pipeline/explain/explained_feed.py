@@ -155,7 +155,7 @@ def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
 
 
 def _images(value: Any, names: Set[str]) -> list[Any]:
-    """Return the objects in a message that have some members; one that has others within it is none.
+    """Return the innermost objects in a message that have some members.
 
     >>> _images({"id": 1, "data": [{"id": 2}, {"id": 3}]}, {"id"})
     [{'id': 2}, {'id': 3}]

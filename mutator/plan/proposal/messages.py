@@ -53,7 +53,7 @@ class Messages:
     tables: tuple[SampleTable, ...]  # of the rows that are upserts
     key: RecordId | None
     order: tuple[Choice, ...]  # none if the dialect does not order these rows
-    beside: frozenset[str]  # the fields that are none of the records
+    beside: frozenset[str]  # the fields that are not of the records
     notes: tuple[str, ...]
 
 
@@ -261,7 +261,7 @@ def _key(
 ) -> RecordId | None:
     """Return the record ID: what deletes have, or by facts of the master, or of the rows that insert records.
 
-    beside: the fields that are none of the records.
+    beside: the fields that are not of the records.
     """
     acts = SampleRows.of([*upserts, *(one.rows(one.are(DELETE)) for one in files)])
     beside |= {name for name, values in acts.columns.items() if values.count(None) > _ALMOST * acts.count}
