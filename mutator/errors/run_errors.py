@@ -7,8 +7,8 @@ RUNS: dict[int, dict[str, str]] = {
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
         "snapshot.as.of": ("{snapshot.as.of={value}} is not possible: {why}"),
         "order.none": (
-            "{path}: no run of mutator has decided the order of its rows yet, so there is none to change; the first "
-            "run does, by its settings"
+            "{path}: no run of mutator has decided the order of its rows yet; merge into it first: the "
+            "settings of the first run decide it"
         ),
         "order.same": (
             "{path}: the order of its rows is {order} already, and to give it to them again would only forget deletes"

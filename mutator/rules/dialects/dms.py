@@ -78,7 +78,7 @@ class DmsJson(ImageMessages):
         return [table_name(*names) for names in zip(schemas, (None for _ in schemas), tables, strict=True)]
 
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
-        """Return the position in the log, if changes have one that can be compared, or if there are none."""
+        """Return the position in the log, unless all changes have one that cannot be compared."""
         position = _ORDER[0]
         changes = columns[position.path].filter(pc.not_equal(columns[_OPERATION], _LOAD))
         return () if 0 < len(changes) == position.values(changes).null_count else _ORDER
