@@ -1,11 +1,28 @@
 """Choose the register of a run, for merges and for explain."""
 
+from dataclasses import replace
+
 from mutator.config.settings import Config
+from mutator.dataset.state import State
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
+from mutator.rules.patches import Patches
 from mutator.rules.register import Register
+
+PATCHES = "patches"  # in the specification of a place: what a patch of an unknown record does
+
+
+def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
+    """Return a row plan whose specification says that records get patches, if they do or once did."""
+    recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
+    found = recorded or ("insert" if config.rows.ops.has_patches else None)
+    return rows if found is None else replace(rows, spec={**rows.spec, PATCHES: found})
 
 
 def register_of(config: Config, rows: RowPlan, *, full: bool) -> Register:
     """Return the register of a run. rows: where a register finds fields. full: the feed is a snapshot."""
-    return SNAPSHOT if full else LAST_WINS
+    if PATCHES not in rows.spec:
+        return SNAPSHOT if full else LAST_WINS
+    fields = BLOCK_TYPES[rows.block_type].fields(rows.layouts["written"], config.rows.text.csv_null)
+    return Patches(fields, rows.order_type, full)

@@ -29,7 +29,7 @@ from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.mistakes.orders import check_sequences, highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.reading import ENDLESS, Chunks, Reading
-from mutator.plan.registers import register_of
+from mutator.plan.registers import register_of, with_patches
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.partitioning import fields_move
 from mutator.plan.rows.row_plan import RowPlan
@@ -215,7 +215,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     effort, wording, say = config.effort, config.wording, config.wording.audience
     mistakes = list(check_inputs(replace(config, rows=asked), survey))
     _check_feed(asked, config.operation, config.limits, survey)
-    rows = row_plan(asked, config.output, survey)
+    rows = with_patches(config, row_plan(asked, config.output, survey), known)
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)

@@ -26,7 +26,7 @@ _MOST_TABLES = 20  # that rows show, rather than values of a column
 _DELETES, _OP = "delete.when", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
-OF_MESSAGES = (DIALECT, "feed.table", "feed.unset", KEYS, "feed.time.unit", "feed.decimals")
+OF_MESSAGES = (DIALECT, "feed.table", "unset.value", KEYS, "feed.time.unit", "feed.decimals")
 _CODES = ("deleted.op.code", "upsert.op.code", "truncate.op.code")
 
 

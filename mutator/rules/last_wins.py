@@ -13,15 +13,15 @@ top wins; where the tops are equal, the key is mixed if either fold is mixed or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags
 from mutator.rules.register import (
@@ -66,24 +66,8 @@ class LastWins(Register):
         return next(name for name, register in globals().items() if register is self)
 
     def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
-        """Return the winner of each key.
-
-        Rows are sorted by the 64-bit hash of their key; keys are compared only where hashes are equal.
-        """
-        hashes = bag.column("hashes")
-        order = hash_order(hashes)
-        again = np.zeros(len(order) + 1, np.bool_)
-        again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
-        several = again[1:] | again[:-1]  # shares its hash with another
-        if not several.any():
-            return order, {}
-        alone, rest = order[~several], order[several]
-        found = [_last_of_several(bag, rest[part]) for part in _slices(hashes[rest])]
-        winners = np.concatenate([alone, *(last for last, _ in found)])
-        remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
-        order = hash_order(hashes[winners])
-        changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
-        return winners[order], changed
+        """Return the winner of each key."""
+        return folded(bag, _last_of_several)
 
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Look up each case of the truth table that occurs once; it decides about all of its keys."""
@@ -102,10 +86,10 @@ class LastWins(Register):
             case = case_of(self.table, olds.kind, winner, older=bool(code & 2), same=bool(code & 4))
             yield Met(self.table[case], np.flatnonzero(codes == code))
 
-    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
+    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:
         """Leave the last mutation of one key."""
         place: tuple[Any, ...] = ()
-        content = False, b""
+        content: tuple[Any, ...] = False, b""
         count, mixed, upserts = 0, False, False
         for one, value in mutations:
             if one[:2] != place[:2]:
@@ -157,6 +141,28 @@ SNAPSHOT = LastWins(TRUTH_TABLE, full=True)
 REPLACED = LastWins(REPLACED_TABLE, place="replaced partition: ")
 
 
+def folded(bag: Bag, several: Callable[[Bag, Ints], tuple[Ints, dict[str, Any]]]) -> tuple[Ints, dict[str, Any]]:
+    """Return the mutations that are left of each key, as ``Register.fold`` does.
+
+    Rows are sorted by the 64-bit hash of their key; keys are compared only where hashes are equal. several: returns the
+    same of mutations whose hashes are not alone, in the order of their hashes.
+    """
+    hashes = bag.column("hashes")
+    order = hash_order(hashes)
+    again = np.zeros(len(order) + 1, np.bool_)
+    again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
+    shared = again[1:] | again[:-1]
+    if not shared.any():
+        return order, {}
+    alone, rest = order[~shared], order[shared]
+    found = [several(bag, rest[part]) for part in _slices(hashes[rest])]
+    left = np.concatenate([alone, *(rows for rows, _ in found)])
+    remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
+    order = hash_order(hashes[left])
+    changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
+    return left[order], changed
+
+
 def _slices(hashes: Hashes) -> Iterator[slice]:
     """Cut sorted hashes between two that differ, so that few mutations are compared at a time."""
     start = 0
@@ -167,11 +173,23 @@ def _slices(hashes: Hashes) -> Iterator[slice]:
         start = end
 
 
-def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
-    """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
+class Competing(NamedTuple):
+    """Mutations of some keys, by key and precedence."""
 
-    rows: mutations in the order of their hashes; so are the winners.
-    """
+    rows: Ints
+    begins: Ints  # positions in ``rows`` of the first one of each key
+    last: Ints  # and of the last one
+    top: Flags  # whether a mutation has the order value and sequence of its key's last one
+
+    @property
+    def key(self) -> Ints:
+        """The number of each mutation's key."""
+        found: Ints = np.repeat(np.arange(len(self.begins)), self.last - self.begins + 1)
+        return found
+
+
+def competing(bag: Bag, rows: Ints) -> Competing:
+    """Sort mutations by key and precedence. rows: in the order of their hashes; so are the keys."""
     by = [*bag.precedence(rows), groups_of_keys(bag.rows("hashes", rows), bag.keys(rows))]
     sort = np.lexsort(by)
     equal = np.ones(len(sort) - 1, np.bool_)
@@ -186,18 +204,27 @@ def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
     *_, sequence, order, key = (column[sort] for column in by)
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))
-    ends = begins + lengths - 1
-    winner = np.repeat(ends, lengths)
-    top = (order == order[winner]) & (sequence == sequence[winner])
-    mixed = bag.rows("mixed", rows)[sort] & top
+    last = begins + lengths - 1
+    winner = np.repeat(last, lengths)
+    return Competing(rows[sort], begins, last, (order == order[winner]) & (sequence == sequence[winner]))
+
+
+def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
+    """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
+
+    rows: mutations in the order of their hashes; so are the winners.
+    """
+    rows, begins, last, top = found = competing(bag, rows)
+    winner = last[found.key]
+    mixed = bag.rows("mixed", rows) & top
     # Contents are compared only with those that have the winner's order value and sequence.
-    rivals = np.flatnonzero(top & (winner != np.arange(len(sort))))
+    rivals = np.flatnonzero(top & (winner != np.arange(len(rows))))
     if len(rivals):
-        mixed[rivals] |= bag.differ(rows[sort[rivals]], rows[sort[winner[rivals]]])
-    return rows[sort[ends]], {
-        "counts": np.add.reduceat(bag.rows("counts", rows)[sort], begins),
+        mixed[rivals] |= bag.differ(rows[rivals], rows[winner[rivals]])
+    return rows[last], {
+        "counts": np.add.reduceat(bag.rows("counts", rows), begins),
         "mixed": np.logical_or.reduceat(mixed, begins),
-        "upserts": np.logical_or.reduceat(bag.rows("upserts", rows)[sort], begins),
+        "upserts": np.logical_or.reduceat(bag.rows("upserts", rows), begins),
     }
 
 

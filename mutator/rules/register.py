@@ -33,7 +33,7 @@ class Bag(Protocol):
     """Mutations as columns. rows: an int64 array of their numbers."""
 
     def column(self, name: str) -> Any:
-        """Return a whole column: hashes, inputs, orders, deletes, counts, mixed, upserts, …"""
+        """Return a whole column: hashes, inputs, orders, deletes, unset, counts, mixed, upserts, …"""
 
     def rows(self, name: str, rows: Ints) -> Any:
         """Return some rows of a column."""
@@ -96,6 +96,7 @@ class Met(NamedTuple):
     rows: Any = None  # that are written, a pa.Array; None: those of the last mutations
     orders: Any = None  # that records get, or tombstones; None: likewise
     sides: Any = None  # that records get, a pa.StructArray; None: NULLs, but touched ones keep theirs
+    tied: Any = None  # which records and mutations set a field to two values at one time; None: as their rows differ
 
 
 class Mutation(NamedTuple):
@@ -104,6 +105,7 @@ class Mutation(NamedTuple):
     place: tuple[Any, ...]
     is_delete: bool
     row: bytes
+    unset: bytes | None = None  # a bit for each field that it leaves unset; None: none, or it is a delete
 
     @property
     def order(self) -> Any:
@@ -137,6 +139,7 @@ class KeyMet(NamedTuple):
     row: bytes | None = None  # that is written; None: that of the last mutation
     order: Any = None  # that the record gets, or the tombstone; None: likewise
     sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns; (): as in ``Met``
+    tied: bool | None = None  # as in ``Met``
 
 
 class Register(ABC):
@@ -171,10 +174,11 @@ class Register(ABC):
         """Decide about some keys; each is in one of the results. floor: an element of a column of order values."""
 
     @abstractmethod
-    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
+    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:
         """Fold the mutations of one key, in the order of their precedence; there is at least one.
 
-        mutations: (precedence, (is delete, row)), as the records engine has them.
+        mutations: (precedence, (is delete, row)) or (precedence, (is delete, row, unset)), as the records engine has
+        them.
         """
 
     @abstractmethod

@@ -90,8 +90,16 @@ FEED_OUTCOMES = (
 )
 MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected")
 # Counts that a commit records only where they are not 0: ignored rows with an op code, mutations of a row beyond its
-# first, and what truncates do.
-RARE = ("feed no mutations", "feed halves", "feed truncate", "master truncated", "covered")
+# first, those that are combined with a later one of their key, late ones that update fields, and what truncates do.
+RARE = (
+    "feed no mutations",
+    "feed halves",
+    "feed truncate",
+    "feed combined",
+    "master truncated",
+    "covered",
+    "out of order",
+)
 # Remarks on keys, not outcomes of rows.
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
@@ -149,7 +157,7 @@ def check_sums(counts: Mapping[str, int]) -> list[str]:
     """
     n = Counter(counts)
     sums = [
-        ("feed rows", ["feed truncate", *(f"feed {name}" for name in FEED_OUTCOMES)], ["feed halves"]),
+        ("feed rows", ["feed truncate", "feed combined", *(f"feed {name}" for name in FEED_OUTCOMES)], ["feed halves"]),
         ("master rows", ["master truncated", *(f"master {name}" for name in MASTER_OUTCOMES)], []),
         ("output rows", ["master kept", "feed updated", "feed inserted"], []),
         ("master replaced", ["feed updated"], []),

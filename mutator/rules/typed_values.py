@@ -49,6 +49,24 @@ def canonical(column: Any) -> Any:
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
+def unequal(one: Any, other: Any) -> Flags:
+    """Return which elements of two pa.Arrays of one type differ; NULL equals NULL, and floats are compared by bits."""
+    if pa.types.is_null(one.type):
+        return np.zeros(len(one), np.bool_)
+    if pa.types.is_struct(one.type):
+        found = flags(pc.not_equal(one.is_null(), other.is_null()))
+        for left, right in zip(one.flatten(), other.flatten(), strict=True):
+            found |= unequal(left, right)
+        return found
+    if pa.types.is_nested(one.type):
+        pairs = zip(comparable(one).to_pylist(), comparable(other).to_pylist(), strict=True)
+        return np.array([left != right for left, right in pairs], np.bool_)
+    if pa.types.is_floating(one.type):
+        one, other = one.view(ticks_type(one.type)), other.view(ticks_type(one.type))
+    differ = flags(pc.fill_null(pc.not_equal(one, other), False))
+    return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
+
+
 def column_order_type(data_type: Any, stated: str) -> str | None:
     """Return the order type of a column's data type; None if it cannot have order values.
 

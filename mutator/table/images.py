@@ -23,7 +23,6 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
 from mutator.errors import MutatorError
-from mutator.formats.blocks.block_type import unequal
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
@@ -31,7 +30,7 @@ from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_paths import values_of
-from mutator.rules.typed_values import canonical
+from mutator.rules.typed_values import canonical, unequal
 from mutator.table.outlived import check_kept
 
 _TEXT = pa.large_binary()

@@ -1,4 +1,4 @@
-"""The commands of docs/changes.md and docs/truncates.md print their output."""
+"""The commands of docs/changes.md, docs/patches.md and docs/truncates.md print their output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mutator import cli
 from tests.support.cluster import ROOT
 from tests.support.console import console_blocks, steps
 
-FILE = re.compile(r"`([\w./]+)`:\n\n```csv\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"`([\w./]+)`:\n\n```(?:csv|text)\n(.*?)```", re.DOTALL)
 TIME = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+Z")
 
 
-@pytest.mark.parametrize("name", ["changes", "truncates"])
+@pytest.mark.parametrize("name", ["changes", "patches", "truncates"])
 def test_every_command_of_the_page_prints_its_output(name, tmp_path, monkeypatch, capfd):
     page = (ROOT / "docs" / f"{name}.md").read_text()
     monkeypatch.chdir(tmp_path)
@@ -26,7 +26,11 @@ def test_every_command_of_the_page_prints_its_output(name, tmp_path, monkeypatch
 
     for command, expected in commands:
         capfd.readouterr()
-        assert cli.main(command.split()[1:]) == 0
+        name, *arguments = command.split()
+        if name == "cat":
+            print("".join(path.read_text() for path in sorted(Path().glob(arguments[0]))))
+        else:
+            assert cli.main(arguments) == 0
         assert TIME.sub("TIME", capfd.readouterr().out).strip() == expected.strip(), command
     assert commands
-    assert list(Path("changed").glob("part-*.parquet"))
+    assert ("--changes changed" in page) == bool(list(Path("changed").glob("part-*.parquet")))

@@ -84,6 +84,7 @@ def columns_of(bag, order_type="long", space=3):
         inputs=np.array([mutation.file for mutation in bag], np.int64),
         offsets=np.array([mutation.offset for mutation in bag], np.int64),
         deletes=np.array([mutation.is_delete for mutation in bag], np.bool_),
+        unset=pa.nulls(len(bag)),
         rows=pa.array([mutation.row for mutation in bag], pa.large_binary()),
         written=pa.array([one.row[:2] for one in bag], pa.large_binary()),  # as if only a part of the row were kept
         counts=np.ones(len(bag), np.int64),

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from mutator.config.settings import LimitSpec
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.errors import MutatorError
-from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.pipeline.accounting import add_up
@@ -42,6 +41,7 @@ from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
 from mutator.rules.truth_table import check_sums
+from mutator.rules.typed_values import unequal
 from tests.support import local_engine, model
 from tests.support.effort import law
 from tests.support.package_source import of_the_source, trees

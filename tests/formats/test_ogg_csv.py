@@ -86,7 +86,7 @@ def test_other_codes_and_words(tmp_path: Path) -> None:
         "deleted.op.code": "DELETE",
         "truncate.op.code": "TRUNCATE",
         "csv.null": "<null>",
-        "feed.unset": "<missing>",
+        "unset.value": "<missing>",
         "field.delim.regex": "|",
         "field.delim": "|",
         "field.names": "op_type,pos,id,n",

@@ -143,6 +143,9 @@ class PackedBlock:
             return column
         return to_column("timestamp", [moment(micros) for micros in column.cast(pa.int64()).to_pylist()])
 
+    def unset(self) -> Any:
+        return pa.nulls(len(self))
+
     def deletes(self) -> Flags:
         envelope = self._layout.envelope
         if envelope.field is None:

@@ -127,11 +127,12 @@ class OpSpec:
     )
     unset: str | None = defined(
         DELETES,
-        "feed.unset",
+        "unset.value",
         forms.TEXT,
         None,
-        "the text of a value that was not sent, as AWS DMS (`CsvNoSupValue`) and GoldenGate "
-        "(`missingValueRepresentation`) write it; a row with it is a reject, unless it is an insert, where it is NULL",
+        "the text of a field that was not sent, such as `~`, or as AWS DMS (`CsvNoSupValue`) and GoldenGate "
+        "(`missingValueRepresentation`) write it: the record [keeps its value](patches.md). In an insert of a dialect "
+        "it is NULL",
         unset="none; empty for `ogg-csv`",
     )
     others: tuple[str, ...] | None = defined(
@@ -191,6 +192,11 @@ class OpSpec:
     # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
     # then upserts, as the original job has it.
     as_published: bool = False
+
+    @property
+    def has_patches(self) -> bool:
+        """Return whether mutations may leave fields unset."""
+        return self.unset is not None and self.dialect is None
 
     @property
     def said_in(self) -> Any:

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import Columns, Mutations
-from mutator.formats.blocks.block_type import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.rules.typed_values import unequal
 
 
 @dataclass(frozen=True)

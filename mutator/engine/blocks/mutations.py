@@ -31,6 +31,7 @@ class Mutations:
     inputs: Ints  # numbers of the files in the plan
     offsets: Ints
     deletes: Flags
+    unset: Any  # the mask of the fields that each leaves unset, a pa.Array of binary or of NULLs
     rows: Any  # as they were read; a pa.Array, or RowsInPlace
     written: Any  # as they would be written; the same
     counts: Ints  # number of mutations that it is the winner of, itself included
@@ -87,6 +88,7 @@ def mutations_of(
         inputs,
         offsets,
         deletes,
+        block.unset(),
         block.rows,
         block.written(),
         counts,

@@ -15,7 +15,6 @@ from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_reco
 from mutator.engine.blocks.winner_keys import WinnerKeys
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
-from mutator.formats.blocks.block_type import unequal
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
@@ -24,6 +23,7 @@ from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision
+from mutator.rules.typed_values import unequal
 
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
 # DROPPED: it is gone, and has no tombstone.
@@ -98,12 +98,17 @@ class Winners(WinnerKeys):
         """
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
-        self.mixed[positions] |= level & ~olds.same
-        for decision, chosen, *_ in self._decided(positions, olds, replaced):
+        tied = level & ~olds.same
+        for decision, chosen, *_, own in self._decided(positions, olds, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
+            if own is not None:
+                tied[chosen] = own
+                if decision.winner == "updated":
+                    self.note("out of order", positions[chosen[olds.older[chosen]]])
             if (decision.result, decision.master) == ("write", "kept"):
                 self.tally.counts["rows rewritten"] += len(chosen)
+        self.mixed[positions] |= tied
         return actions
 
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
@@ -233,8 +238,13 @@ class Winners(WinnerKeys):
         """Count the remarks on all winners, once each has met the record or tombstone of its key."""
         found, order_type = self.found, self.plan.rows.order_type
         if len(found):
-            self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(found)
+            self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(self.folded)
             self.tally.high(to_value(order_type, pc.max(found.orders).as_py()))
+        if self._ends is not None and len(self.folded) > len(found):
+            combined = np.ones(len(self.folded), np.bool_)
+            combined[self._ends[1]] = False
+            self.tally.counts["feed combined"] += int(combined.sum())
+            self.tally.won.add("combined", self.folded.inputs[combined])
         self.note("tied", np.flatnonzero(self.mixed))
 
     def note(self, remark: str, positions: Ints) -> None:

@@ -7,7 +7,7 @@ each split goes to all buckets, before all keys.
     ((bucket, (), FLOOR, (input, split)), order value)
     ((bucket, key, TOMBSTONE, ()), (order value, commit time))
     ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
-    ((bucket, key, FEED, precedence), (is delete, row))
+    ((bucket, key, FEED, precedence), (is delete, row[, mask of the fields that it leaves unset]))
 
 The precedence of a row of a table in memory has no offset (0), and then the position of the row, which decides only
 between equal rows. That of a mutation ends with the number of its file, which decides only between equal rows, too.
@@ -100,7 +100,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 offset, line, reason, row = record
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
-        offset, key, order, is_delete, code, written, row = record
+        offset, key, order, is_delete, code, written, row, unset = record
         if offset == before:  # the row has said several mutations
             rows, lines, halves = rows - 1, lines - 1, halves + 1
         before = offset
@@ -126,7 +126,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             yield from keys.add([hash_key(key)])
         yield (
             (bucket_of(key, buckets), key, side, place),
-            (is_delete, written, *(beside[kept_from:] if side == MASTER else ())),
+            (is_delete, written, *(beside[kept_from:] if side == MASTER else () if unset is None else (unset,))),
         )
     progress.count(rows=rows % _COUNTED)
     sides.end()

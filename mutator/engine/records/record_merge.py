@@ -80,10 +80,13 @@ def merge_bucket(
             is_outside = stays(old.row)
             by = LAST_WINS if folded is None and is_outside else register
             tally.counts[MET_IN_PART] += folded is not None and not is_outside
-        decision, new_row, new_order, new_sides = by.meet_key(folded, old, met_floor)
+        decision, new_row, new_order, new_sides, tied = by.meet_key(folded, old, met_floor)
         winner = None if folded is None else folded.last
         if folded is not None:
-            _note_winner(tally, key, folded, old, decision, horizon, rejected)
+            _note_winner(tally, key, folded, old, decision, tied, horizon, rejected)
+            if won is not None:
+                for one in folded.left[:-1]:
+                    won("combined", one.place)
         elif decision.master == "deleted by absence" and register.full:
             tally.note_absent([(old.order, key)])
         elif decision.master == "deleted by absence":
@@ -167,17 +170,24 @@ def _note_winner(
     folded: Folded,
     old: Old,
     decision: Decision,
+    tied: bool | None,
     horizon: Any,
     rejected: Callable[[Mutation, str], None] | None,
 ) -> None:
     """Note the remarks on the mutations of a key."""
     winner, outcome = folded.last, decision.winner
-    tally.counts["feed superseded"] += folded.mutations - 1
+    combined = max(len(folded.left) - 1, 0)
+    tally.counts["feed superseded"] += folded.mutations - 1 - combined
+    tally.counts["feed combined"] += combined
     tally.high(winner.order)
     if old.kind != NOTHING:
         tally.orders.add(old.order)
     is_other = winner.row != old.row or winner.is_delete if old.kind == RECORD else not winner.is_delete
-    if folded.mixed or (old.kind != NOTHING and old.order == winner.order and is_other):
+    if tied is not None and outcome == "updated" and old.order > winner.order:
+        tally.note("out of order", key)
+    if tied is None:
+        tied = old.kind != NOTHING and old.order == winner.order and is_other
+    if folded.mixed or tied:
         tally.note("tied", key)
     if outcome == "inserted":
         if old.kind == TOMBSTONE:

@@ -282,6 +282,7 @@ class Rebuilder:
             inputs=none,
             offsets=none,
             deletes=deletes,
+            unset=pa.nulls(count),
             rows=written,
             written=written,
             counts=np.ones(count, np.int64),  # what they supersede was counted

@@ -32,7 +32,6 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, met_tombstone_orders
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
-from mutator.formats.blocks.block_type import unequal
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, chosen, exchanged
@@ -43,6 +42,7 @@ from mutator.rules.partition_paths import values_of
 from mutator.rules.register import RECORD, Olds
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.sort_order import number_order
+from mutator.rules.typed_values import unequal
 
 NOWHERE = ""  # partition of tombstones whose records never had one
 _Written = tuple[Ints, Ints]  # numbers of winners, codes of the partitions that their rows or tombstones belong to

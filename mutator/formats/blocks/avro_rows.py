@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.avro_fields import AvroFields
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
 from mutator.formats.blocks.block_type import Batch, is_in
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
@@ -176,6 +177,10 @@ class AvroBlockType(SchemaBlockType):
         """Return written records as JSON."""
         schema = parsed(physical(expanded(spec["schema"])))
         return [shown_record(record, schema) for record in written.to_pylist()]
+
+    def fields(self, layout: AvroLayout, null: bytes) -> AvroFields:
+        """Return how encoded records are taken apart."""
+        return AvroFields(layout.record)
 
     def partitions(self, rows: Any, layout: AvroLayout) -> RowPartitions:
         """Return the partition of each record."""

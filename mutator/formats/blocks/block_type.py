@@ -21,7 +21,7 @@ from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
 from mutator.rules.envelope import Operations
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
-from mutator.rules.typed_values import comparable, ticks_type
+from mutator.rules.patched_key import RowFields
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -64,6 +64,9 @@ class Block(Protocol):
     def written(self) -> Any:
         """Return the rows in the form in which they are written, a pa.Array; its type is the same for all layouts."""
 
+    def unset(self) -> Any:
+        """Return the mask of the fields that each row leaves unset, as ``rules.patches.masks_of`` does, or NULLs."""
+
 
 class Record(NamedTuple):
     """A valid row, for the records engine."""
@@ -75,6 +78,7 @@ class Record(NamedTuple):
     code: bytes | None  # that is counted: an op code
     written: bytes  # the row in the form in which it is written
     row: bytes  # the row as it was read, in the form of ``BlockType.contents``
+    unset: bytes | None = None  # the mask of the fields that it leaves unset; None: it sets all of them
 
 
 class Ignored(NamedTuple):
@@ -133,6 +137,9 @@ class BlockType(Protocol):
     def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
         """Return rows as rejects have them: text as it was read, others as JSON. spec: of the manifest."""
 
+    def fields(self, layout: Any, null: bytes) -> RowFields:
+        """Return how written rows are taken apart. layout: that of written rows. null: NULL as text has it."""
+
     def partitions(self, rows: Any, layout: Any) -> RowPartitions:
         """Return the partition of each written row, without reasons. layout: that of written rows.
 
@@ -180,24 +187,6 @@ def patched(rows: Any, positions: Ints, values: Any, gone: Flags, *, exact: bool
 def is_in(column: Any, values: Iterable[bytes]) -> Flags:
     """Return which elements of a pa.Array of large_binary are among some values."""
     return flags(pc.is_in(column, value_set=pa.array(sorted(values), pa.large_binary())))
-
-
-def unequal(one: Any, other: Any) -> Flags:
-    """Return which elements of two pa.Arrays of one type differ; NULL equals NULL, and floats are compared by bits."""
-    if pa.types.is_null(one.type):
-        return np.zeros(len(one), np.bool_)
-    if pa.types.is_struct(one.type):
-        found = flags(pc.not_equal(one.is_null(), other.is_null()))
-        for left, right in zip(one.flatten(), other.flatten(), strict=True):
-            found |= unequal(left, right)
-        return found
-    if pa.types.is_nested(one.type):
-        pairs = zip(comparable(one).to_pylist(), comparable(other).to_pylist(), strict=True)
-        return np.array([left != right for left, right in pairs], np.bool_)
-    if pa.types.is_floating(one.type):
-        one, other = one.view(ticks_type(one.type)), other.view(ticks_type(one.type))
-    differ = flags(pc.fill_null(pc.not_equal(one, other), False))
-    return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
 
 
 def _patched_bytes(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
+from mutator.formats.blocks.row_fields import ColumnFields
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.blocks.shown_rows import shown_rows
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -175,6 +176,10 @@ class ColumnBlockType(SchemaBlockType):
     def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
         """Return written rows as JSON."""
         return shown_rows(pa.RecordBatch.from_struct_array(written))
+
+    def fields(self, layout: ColumnLayout, null: bytes) -> ColumnFields:
+        """Return how rows are taken apart."""
+        return ColumnFields(pa.struct(layout.fields))
 
     def partitions(self, rows: Any, layout: ColumnLayout) -> RowPartitions:
         """Return the partition of each row."""

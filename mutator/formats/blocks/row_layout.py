@@ -32,6 +32,7 @@ from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
 
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
+UNSENT = "is not sent, and every row needs it"
 _KEPT = 1024  # op codes whose meaning is remembered
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]]
 
@@ -59,6 +60,13 @@ class RowLayout:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
     scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
+    unset: bytes | None = None  # the text of a field that was not sent; None: all fields are
+
+    @property
+    def always_set(self) -> dict[int, str]:
+        """The fields that no row leaves unset, and what they are."""
+        found = {**dict.fromkeys(self.id_fields, "ID"), **dict.fromkeys(self.order_fields, "order value")}
+        return found | (dict.fromkeys(self.partition_sources, "partition") if self.placed else {})
 
     @property
     def lacks_partition(self) -> bool:
@@ -117,7 +125,8 @@ def compile_reader(layout: RowLayout) -> Reader:
     op, placed, lacks_partition = layout.envelope.field, layout.placed, layout.lacks_partition
     order_of, operation = _order_reader(layout), lru_cache(_KEPT)(layout.envelope.operation)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
-    without_op, scope = operation(b""), layout.scope
+    without_op, scope, unset = operation(b""), layout.scope, layout.unset
+    always_set = () if unset is None else (*layout.always_set.items(),)
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
@@ -133,6 +142,9 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise NoRecord(Truncate(None if order_of is None else order_of(items)))
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)
+        for field, meaning in always_set:
+            if items[field] == unset:
+                raise Unreadable(f"field {field} ({meaning}) {UNSENT}")
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
         order, is_delete = None if order_of is None else order_of(items), kind == DELETE
         if kind == REJECTED:

@@ -217,6 +217,10 @@ class SchemaBlock(ABC):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def unset(self) -> Any:
+        """Return NULLs: rows set all fields."""
+        return pa.nulls(len(self))
+
     @abstractmethod
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a column of canonical bytes for each ID field."""

@@ -26,15 +26,17 @@ import pyarrow.compute as pc
 from mutator.errors.parts import setting
 from mutator.formats.blocks.block_type import Batch, Hashes, Item, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
+from mutator.formats.blocks.row_fields import TextFields, text_mask, text_masks
 from mutator.formats.blocks.row_layout import NoRecord, RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window, undecodable
 from mutator.formats.files import lines as text
-from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan
+from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan, with_one_delimiter
 from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
@@ -78,9 +80,11 @@ class TextBlockType:
                 yield Reject(offset, line, undecodable(row, content.window.encoding), row)
                 continue
             try:
-                yield Record(offset, *read(row), row)
-            except NoRecord as found:
-                yield found.args[0]
+                _, _, is_delete, _, written = found = read(row)
+                unset = None if layout.unset is None or is_delete else text_mask(layout, written)
+                yield Record(offset, *found, row, unset)
+            except NoRecord as other:
+                yield other.args[0]
             except Unreadable as reason:
                 yield Reject(offset, line, str(reason), row)
 
@@ -96,6 +100,10 @@ class TextBlockType:
         """Return lines as they were read."""
         found: list[bytes] = self.contents(rows).to_pylist()
         return found
+
+    def fields(self, layout: RowLayout, null: bytes) -> TextFields:
+        """Return how lines are taken apart."""
+        return TextFields(layout, null)
 
     def partitions(self, rows: Any, layout: RowLayout) -> RowPartitions:
         """Return the partition of each written row; rows of another width than the layout's have none."""
@@ -243,10 +251,14 @@ class TextBlock:
         """Return the lines, without their op code where the layout cuts it."""
         if self.op is None or not self.layout.cut_op:
             return self.rows
-        starts, ends, gone = self.lines.starts, self.lines.ends, _with_one_delimiter(self.op, self.lines)
+        starts, ends, gone = self.lines.starts, self.lines.ends, with_one_delimiter(self.op, self.lines)
         # Each row keeps two pieces: before and after the op code.
         pieces = ByteColumn(self.data, _zipped(starts, gone.ends), _zipped(gone.starts, ends)).take()
         return packed(joined(pieces), (ends - starts) - (gone.ends - gone.starts))
+
+    def unset(self) -> Any:
+        """Return the masks of the fields that rows leave unset."""
+        return text_masks(self.layout, self.written(), self.delete)
 
 
 def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLayout, trusted: bool) -> Batch:
@@ -332,7 +344,7 @@ def _block(
     delete, truncate, ignored, good = (said.are(kind) for kind in (DELETE, TRUNCATE, IGNORED, REJECTED))
     np.logical_not(good, out=good)
     if op is not None and layout.cut_op:
-        gone = _with_one_delimiter(op, lines)
+        gone = with_one_delimiter(op, lines)
         good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
     ordered, parsed = np.ones(len(lines), np.bool_), None
     partitions: RowPartitions | None = None
@@ -345,6 +357,8 @@ def _block(
         good &= ordered
         if layout.lacks_partition:
             good[:] = False
+        for field in layout.always_set if layout.unset is not None else ():
+            good &= ~flags(pc.equal(table.field(data, rows, field).take(), pa.scalar(layout.unset, pa.large_binary())))
         if layout.partition:
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)
@@ -377,13 +391,6 @@ def _plain(table: LineTable, layout: RowLayout) -> Any:
     """Return which rows have the layout's width, as an index."""
     plain = table.fields == layout.width if layout.width is not None else table.fields >= layout.needed_width
     return slice(None) if plain.all() else np.flatnonzero(plain)
-
-
-def _with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:
-    """Extend fields by the delimiter after them; the last field of a row, by the one before it."""
-    last = field.ends == lines.ends - 1
-    alone = last & (field.starts == lines.starts)
-    return ByteColumn(field.data, field.starts - (last & ~alone), field.ends + ~last)
 
 
 def _zipped(one: Ints, other: Ints) -> Ints:

@@ -221,3 +221,10 @@ def _clean(
     data[ends[keep]] = NEWLINE
     lines = ByteColumn(data, starts[keep], ends[keep] + 1).take()
     return np.frombuffer(bytes(joined(lines)) + PAD, np.uint8), starts[keep] + offset, np.flatnonzero(keep)
+
+
+def with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:
+    """Extend fields by the delimiter after them; the last field of a row, by the one before it."""
+    last = field.ends == lines.ends - 1
+    alone = last & (field.starts == lines.starts)
+    return ByteColumn(field.data, field.starts - (last & ~alone), field.ends + ~last)

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.errors.display import counted, printable
-from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, schema_of_changes
@@ -24,6 +23,7 @@ from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 from mutator.rules.changes import AFTER, BEFORE, CHANGE, CHANGES, DELETE, FIELD_NAMES, INSERT
+from mutator.rules.typed_values import unequal
 
 _LONG = 60  # characters of a value that are shown
 

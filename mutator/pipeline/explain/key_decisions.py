@@ -140,7 +140,7 @@ def decide_key(
     master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
     after = _after(before, winner, rows, buried)
-    notes = tuple(name for name in NOTES if counts[name])
+    notes = tuple(name for name in (*NOTES, "out of order") if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences)

@@ -86,14 +86,15 @@ def _layouts(
         joint=rows.text.joint,
         partition=fields,
         scope=scope_of_ordinals(rows.ops.scope),
+        unset=None if rows.ops.unset is None else rows.ops.unset.encode(),
     )
     if op is None or op_in_master:
         master = replace(feed, width=master_width, envelope=feed.envelope.of_records())
     else:
         master = replace(_without_op(feed, op), width=master_width)
-    master = replace(master, scope=None)  # rows of the master may be anywhere
+    master = replace(master, scope=None, unset=None)  # rows of the master may be anywhere
     stored = feed if op is None or not feed.cut_op else _without_op(feed, op)
-    written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records())
+    written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records(), unset=None)
     return replace(feed, placed=partitioning.by_partition), master, written
 
 
