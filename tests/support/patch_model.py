@@ -1,0 +1,138 @@
+"""The reference model of patches: the rules of `reference/semantics.md`, slowly and obviously.
+
+It keeps every mutation that was ever delivered, and computes the state from all of them by definition: nothing is
+folded, and nothing is forgotten. The tests compare the program with it, so nothing here may come from ``mutator``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+NEVER: tuple[Any, ...] = ()  # lower than every place
+RECORD, TOMBSTONE, WAITING, NOTHING = "record", "tombstone", "waiting", "nothing"
+NO_VALUES: Mapping[str, Any] = {}
+
+
+class Mutation(NamedTuple):
+    """One mutation: U (upsert), P (patch) or D (delete)."""
+
+    op: str
+    key: Any
+    order: Any
+    given: Mapping[str, Any] = NO_VALUES  # the provided fields; None is NULL. An upsert provides all.
+
+
+class Seen(NamedTuple):
+    """A mutation and its place: order value, run, position in the run. Of one order value, the later run wins."""
+
+    place: tuple[Any, ...]
+    mutation: Mutation
+
+
+class Kept(NamedTuple):
+    """The state of a key. order: of the row; of a tombstone, that of its delete."""
+
+    kind: str
+    order: Any = None
+    values: tuple[Any, ...] = ()  # of the fields; None is NULL, or a field that nobody provided
+    orders: tuple[Any, ...] = ()  # of the fields; None: nobody provided or cleared it
+    full: Any = None  # with `wait`, the order value of the highest full upsert of a record
+    deleted: Any = None  # the order value of the last delete of an entry that waits
+
+
+def registers(fields: Sequence[str], seen: Sequence[Seen]) -> list[tuple[tuple[Any, ...], Any]]:
+    """Return the highest place that sets each field, and the value: a delete sets all to NULL (rule 1)."""
+    found = []
+    for name in fields:
+        sets = [(s.place, s.mutation.given.get(name)) for s in seen if name in s.mutation.given or s.mutation.op == "D"]
+        found.append(max(sets, key=lambda pair: pair[0], default=(NEVER, None)))
+    return found
+
+
+def highest(seen: Sequence[Seen], ops: str) -> tuple[Any, ...]:
+    return max((s.place for s in seen if s.mutation.op in ops), default=NEVER)
+
+
+def state_of(fields: Sequence[str], seen: Sequence[Seen], unknown: str) -> Kept:
+    """Return what all mutations of a key mean. unknown: insert or wait."""
+    deleted, row, full = highest(seen, "D"), highest(seen, "UP"), highest(seen, "U")
+    if not seen:
+        return Kept(NOTHING)
+    if row < deleted:
+        return Kept(TOMBSTONE, deleted[0])
+    places, values = zip(*registers(fields, seen), strict=True)
+    orders = tuple(place[0] if place else None for place in places)
+    if unknown == "insert":
+        return Kept(RECORD, row[0], values, orders)
+    if full > deleted:
+        return Kept(RECORD, row[0], values, orders, full=full[0])
+    return Kept(WAITING, row[0], values, orders, deleted=deleted[0] if deleted else None)
+
+
+def shown(kept: Kept, order_in_row: bool) -> Any:
+    """Return what a reader sees of a record: the row's bytes."""
+    return (kept.values, kept.order if order_in_row else None)
+
+
+def outcome(before: Kept, after: Kept, order: Any, order_in_row: bool) -> str:
+    """Return the outcome of the highest mutation of a key (rule 6). order: its order value."""
+    late_or_same = "late" if before.order is not None and order < before.order else "no-op"
+    if after.kind == RECORD and before.kind != RECORD:
+        return "inserted"
+    if after.kind == RECORD:
+        return late_or_same if shown(after, order_in_row) == shown(before, order_in_row) else "updated"
+    if before.kind == RECORD:
+        return "deleted"
+    if after.kind == WAITING:
+        return "patch of unknown" if before.kind == NOTHING else "waiting"
+    return "delete of unknown" if before.kind == NOTHING else late_or_same
+
+
+@dataclass
+class Place:
+    """A master or a table: every mutation that it was given. counts: of each run; notes are among them."""
+
+    fields: Sequence[str]
+    unknown: str = "insert"  # insert, wait or reject
+    order_in_row: bool = False
+    seen: dict[Any, list[Seen]] = field(default_factory=dict)
+    counts: list[Counter[str]] = field(default_factory=list)
+
+    def kept(self, key: Any) -> Kept:
+        return state_of(self.fields, self.seen.get(key, ()), "wait" if self.unknown == "wait" else "insert")
+
+    def run(self, mutations: Sequence[Mutation]) -> Counter[str]:
+        """Merge a run. mutations: by their precedence among those of one order value."""
+        number, counts = len(self.counts), Counter[str]()
+        for key in {one.key for one in mutations}:
+            here = [Seen((m.order, number, at), m) for at, m in enumerate(mutations) if m.key == key]
+            before = self.kept(key)
+            if self.unknown == "reject" and before.kind != RECORD:
+                all_of_key = [*self.seen.get(key, ()), *here]
+                if state_of(self.fields, all_of_key, "wait").kind == WAITING:
+                    counts["rejected"] += sum(s.mutation.op == "P" for s in here)
+                    here = [s for s in here if s.mutation.op != "P"]
+            if here:
+                self.seen[key] = [*self.seen.get(key, ()), *here]
+                counts.update(self._counted(before, self.kept(key), here))
+        self.counts.append(counts)
+        return counts
+
+    def _counted(self, before: Kept, after: Kept, here: Sequence[Seen]) -> Counter[str]:
+        last = max(here)
+        holders = {place for place, _ in registers(self.fields, here)}
+        others = [s for s in here if s is not last]
+        found = outcome(before, after, last.mutation.order, self.order_in_row)
+        counts = Counter({found: 1})
+        counts.update("combined" if s.place in holders else "superseded" for s in others)
+        if found == "updated" and last.mutation.order < before.order:
+            counts["out of order"] += 1
+        return counts
+
+    def all(self, kind: str) -> dict[Any, Kept]:
+        """Return the records, the tombstones, or the entries that wait, by key."""
+        found = {key: self.kept(key) for key in self.seen}
+        return {key: kept for key, kept in sorted(found.items()) if kept.kind == kind}
