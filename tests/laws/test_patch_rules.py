@@ -4,6 +4,21 @@ A step-wise definition with a minimal state (``patch_steps``) is compared with t
 (``patch_model``). Of mutations without rivals each pair of sets is a step: what was delivered, and the run that comes.
 If every such step gives what the model says of the union, then so does every batching, every order of arrival, every
 overlap and every redelivery. With rivals the result depends on the batching, and each list of runs is compared.
+
+What the search found beyond the rules themselves:
+
+- A *late* mutation can change the state: a patch below the row that sets a field to the value that it has raises the
+  order value of that field, and a late delete clears a field that is NULL. Both must be kept, and be touched keys.
+- Nothing in the state of `insert` is superfluous. With `wait`, only what waits at or below the last delete is.
+- Retention. If no mutation below a horizon H comes any more, exactly the order values at or below H may be forgotten:
+  of fields, of the last delete, of the full upsert; tombstones at or below H; and patches that wait, with their values,
+  because the upsert that would show them is not older. Forgotten means "lower than all that comes", not "that of the
+  row": the fields of a row above H must still be known as old. Where a mutation below H comes nevertheless, raising
+  them to H makes it late; dropping them lets an older value replace a newer one.
+- Writers. The loser must decide again with the winner's row, the order values of its fields, and all mutations that
+  the fold left; the last one is not enough. The rows that it decided first may be laid over the winner's only where no
+  two mutations are rivals. Keys on which it changed nothing count, too: with rivals they may change something now, and
+  without rivals their outcomes may differ.
 """
 
 from __future__ import annotations
@@ -11,11 +26,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from tests.support.patch_model import NOTHING, RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place, Seen, state_of
-from tests.support.patch_steps import combined, fold_of, folded, meet, outcomes
+from tests.support.patch_steps import Fold, combined, fold_of, folded, meet, outcomes
 
 FIELDS = ("a", "b")
 RULES = ["insert", "wait"]
@@ -131,3 +147,116 @@ def test_a_fold_is_associative_and_commutative() -> None:
     for three in itertools.product(mutations((1, 2), ["x"]), repeat=3):
         one, two, last = (fold_of(FIELDS, at, mutation) for at, mutation in enumerate(three))
         assert combined(combined(one, two), last) == combined(one, combined(last, two)) == folded(FIELDS, three)
+
+
+def reachable(every: Sequence[Mutation], rule: str) -> set[Kept]:
+    """Return all states that some mutations lead to."""
+    found, left = {Kept(NOTHING)}, [Kept(NOTHING)]
+    while left:
+        state = left.pop()
+        after = {meet(state, fold_of(FIELDS, 0, one), rule) for one in every} - found
+        found |= after
+        left += after
+    return found
+
+
+def told_apart(states: Iterable[Kept], futures: Sequence[Mutation], rule: str) -> dict[Kept, int]:
+    """Return the class of each state: two are in one class if no future shows another row. states: closed."""
+    after = {state: [meet(state, fold_of(FIELDS, 0, one), rule) for one in futures] for state in states}
+    classes: dict[Any, Any] = {state: (state.kind == RECORD and state.values) for state in after}
+    while True:
+        numbers: dict[Any, int] = {}
+        finer = {
+            state: numbers.setdefault((classes[state], *(classes[one] for one in next_states)), len(numbers))
+            for state, next_states in after.items()
+        }
+        if len(numbers) == len({*classes.values()}):
+            return finer
+        classes = finer
+
+
+def forgotten(kept: Kept, horizon: int) -> Kept:
+    """Return what must be known of a state if no mutation below the horizon comes any more."""
+    orders = [order if order is not None and order > horizon else None for order in kept.orders]
+    deleted, full = (order if order is not None and order > horizon else None for order in (kept.deleted, kept.full))
+    if kept.kind == TOMBSTONE:
+        return kept if kept.order > horizon else Kept(NOTHING)
+    if kept.kind != WAITING:
+        return Kept(kept.kind, None, kept.values, tuple(orders), full=full)
+    # The upsert that shows the record is not below the delete, nor below the horizon.
+    orders = [order if order is not None and order > (deleted or horizon) else deleted for order in orders]
+    if all(order == deleted for order in orders):
+        return Kept(NOTHING) if deleted is None else Kept(TOMBSTONE, deleted)
+    values = tuple(value if order != deleted else None for value, order in zip(kept.values, orders, strict=True))
+    return Kept(WAITING, None, values, tuple(orders), deleted=deleted)
+
+
+@pytest.mark.parametrize("horizon", [0, 1, 2, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_exactly_what_is_at_or_below_a_horizon_may_be_forgotten(rule: str, horizon: int) -> None:
+    states = reachable(mutations((0, 1, 2, 3)), rule)
+    classes = told_apart(states, mutations(range(horizon, 4)), rule)
+    kept = reachable(mutations((1, 2, 3)), rule)
+    assert len({classes[one] for one in kept}) > 3
+
+    pairs = {(classes[one], forgotten(one, horizon)) for one in kept}
+
+    assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
+
+
+def test_a_forgotten_order_value_is_not_that_of_the_row() -> None:
+    """The row is above the horizon, 2, and its field b is not; a patch at the horizon must set b."""
+    known = Kept(RECORD, 3, ("y", "x"), (3, 1))
+    patch = fold_of(FIELDS, 0, Mutation("P", "k", 2, {"b": "z"}))
+    assert meet(known, patch, "insert").values == ("y", "z")
+    assert meet(known._replace(orders=(3, None)), patch, "insert").values == ("y", "z")
+    assert meet(known._replace(orders=(3, 2)), patch, "insert").values == ("y", "z")
+    assert meet(known._replace(orders=(3, 3)), patch, "insert").values == ("y", "x")
+
+
+def laid_over(winner: Kept, own: Kept, rule: str) -> Kept:
+    """Lay a state over another as if it were a mutation of each field."""
+    if own.kind == TOMBSTONE:
+        return meet(winner, fold_of(FIELDS, 0, Mutation("D", "k", own.order)), rule)
+    placed = [() if order is None else (order, 1, 0) for order in (*own.orders, own.deleted, own.order, own.full)]
+    registers = tuple(zip(placed, own.values, strict=False))
+    return meet(winner, Fold(registers, *placed[len(FIELDS) :], mutations=1), rule)
+
+
+def shortcuts(base: Kept, winner: Fold, loser: Sequence[Mutation], rule: str) -> Iterator[str]:
+    """Yield the ways of deciding again that do not give what the two runs give one after the other."""
+    first, fold = meet(base, winner, rule), folded(FIELDS, loser)
+    own, serial = meet(base, fold, rule), meet(first, fold, rule)
+    last = max(enumerate(loser), key=lambda pair: (pair[1].order, pair[0]))[1]
+    if meet(first, fold_of(FIELDS, 0, last), rule) != serial:
+        yield "only the last mutation"
+    if first.kind == RECORD and meet(first._replace(orders=(first.order,) * 2), fold, rule) != serial:
+        yield "without the order values of fields"
+    if laid_over(first, own, rule) != serial:
+        yield "the first decision laid over"
+    if own == base:
+        if serial != first:
+            yield "only keys that it changed"
+        if outcomes(base, fold, own) != outcomes(first, fold, serial):
+            yield "only keys that it changed, for counts"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_loser_of_two_writers_decides_again_with_all_that_is_left(rule: str) -> None:
+    every = [one for one in mutations((1, 2), ["x"]) if one.op != "P" or len(one.given) == 1]
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for base, winner, *loser in itertools.product([None, *every], every, every, [None, *every]):
+        run = [one for one in loser if one is not None]
+        rivals = any(are_rivals(*pair) for pair in itertools.combinations([base or winner, winner, *run], 2))
+        kept = meet(Kept(NOTHING), fold_of(FIELDS, 0, base), rule) if base else Kept(NOTHING)
+        found[rivals] |= {*shortcuts(kept, fold_of(FIELDS, 0, winner), run, rule)}
+
+    always = {"only the last mutation", "without the order values of fields", "only keys that it changed, for counts"}
+    assert found[False] == always
+    assert found[True] == always | {"the first decision laid over", "only keys that it changed"}
+
+
+def test_a_late_mutation_may_change_the_state() -> None:
+    raised = meet(Kept(RECORD, 5, ("y", "x"), (5, 1)), fold_of(FIELDS, 0, Mutation("P", "k", 3, {"b": "x"})), "insert")
+    cleared = meet(Kept(RECORD, 5, ("y", None), (5, None)), fold_of(FIELDS, 0, Mutation("D", "k", 3)), "insert")
+    assert (raised.orders, cleared.orders) == ((5, 3), (5, 3))
