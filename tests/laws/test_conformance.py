@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place
+from tests.support.patch_runs import FILE_NAMES, TEXT, Directory
+from tests.support.text_runs import ENGINES
 
 CASES = Path(__file__).parents[1] / "conformance"
 
@@ -42,3 +46,20 @@ def test_the_model_meets_the_cases_of_patches(case: dict[str, Any]) -> None:
         sum(count for name, count in found.items() if name != "out of order") == len(run)
         for found, run in zip(counts, case["runs"], strict=True)
     )
+
+
+BUILT = {"insert"}  # rules for patches of unknown records that the program has
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", [case for case in cases("patches") if case.values[0]["patch_unknown"] in BUILT])
+def test_the_program_meets_the_cases_of_patches(case: dict[str, Any], engine: str, tmp_path: Path) -> None:
+    """Runs into a directory: every step is compared with the model, which meets the case."""
+    form = TEXT if case.get("order_in_row") else FILE_NAMES
+    place = Directory(tmp_path, case["fields"], replace(form, engines=(engine,)))
+    place.start([])
+    for run in case["runs"]:
+        place.run(mutations(run), random.Random(1))
+    assert {key: list(found[2]) for key, found in place.rows().items()} == {
+        row["key"]: list(row["orders"].values()) for row in case["rows"]
+    }

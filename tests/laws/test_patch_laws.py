@@ -1,0 +1,53 @@
+"""Patches in any runs give what the reference model gives: rows, order values of fields, tombstones and counts.
+
+A world is a master and a few runs of upserts, patches and deletes, with late rows, ties, NULL beside unset, inserts
+after deletes and redelivery.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.effort import law
+from tests.support.patch_model import Mutation
+from tests.support.patch_runs import FORMS, Directory, Form
+from tests.support.text_runs import scratch
+
+FIELDS = ("p", "q", "r")
+KEYS = ("a", "b", "c", "d")
+VALUES = ("x", "y", "z", None)
+
+
+def mutation(rng: random.Random, orders: int) -> Mutation:
+    op, key, order = rng.choice("UUPPPPD"), rng.choice(KEYS), rng.randint(1, orders)
+    sent = FIELDS if op == "U" else () if op == "D" else rng.sample(FIELDS, rng.randint(0, len(FIELDS) - 1))
+    return Mutation(op, key, order, {name: rng.choice(VALUES) for name in sent})
+
+
+def world(rng: random.Random) -> tuple[list[Mutation], list[list[Mutation]]]:
+    """Return a master and runs. Few order values make ties; a run may bring again what came before."""
+    orders, runs = rng.choice([3, 8, 20]), list[list[Mutation]]()
+    for _ in range(rng.randint(1, 4)):
+        before = [one for run in runs for one in run]
+        again = rng.sample(before, rng.randint(0, len(before))) if rng.random() < 0.3 else []
+        runs.append([*again, *(mutation(rng, orders) for _ in range(rng.randint(0, 12)))])
+    at = {key: rng.randint(1, orders) for key in rng.sample(KEYS, rng.randint(0, 3))}
+    return [Mutation("U", key, order, dict.fromkeys(FIELDS, "m")) for key, order in at.items()], runs
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@given(rng=st.randoms(use_true_random=False))
+@law(150)
+def test_runs_into_a_directory_give_what_the_model_gives(form: Form, rng: random.Random) -> None:
+    master, runs = world(rng)
+    with scratch() as work:
+        place = Directory(work, FIELDS, form)
+        place.start(master)
+        for rows in filter(None, runs):
+            place.run(rows, rng)
+        if place.runs:
+            place.check()

@@ -1,0 +1,172 @@
+"""Runs over upserts, patches and deletes in files of several forms, compared with the model after each run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from mutator.rules.patches import FIELD_ORDERS
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+from tests.support.patch_model import RECORD, TOMBSTONE, Mutation, Place
+from tests.support.small_runs import known, tombstones_of
+from tests.support.text_runs import ENGINES
+
+COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", "late", "delete of unknown"}
+HIGHEST = 30  # order value where its text is not the number
+
+
+@dataclass(frozen=True)
+class Form:
+    """How mutations are written as delimited text, and what is set beside it."""
+
+    name: str
+    settings: dict[str, str]
+    null: str = ""  # the text of NULL
+    header: bool = False
+    mark: str = ","
+    by_file: bool = False  # a record has the order value of the name of its file
+    order_text: Callable[[int], str] = str
+    engines: Sequence[str] = tuple(ENGINES)
+
+    def put(self, directory: Path, fields: Sequence[str], rows: Sequence[Mutation], cut: int, op: bool = True) -> None:
+        """Write rows into two files, or into one for each order value. op: with a field of op codes."""
+        directory.mkdir()
+        parts = {"f0": rows[:cut], "f1": rows[cut:]}
+        if self.by_file:
+            parts = {f"f_{order}": [one for one in rows if one.order == order] for order in {one.order for one in rows}}
+        names = [self.mark.join(["id", "at", *(["op"] if op else []), *fields])] if self.header else []
+        for name, part in parts.items():
+            lines = [*names, *(self.line(one, fields, op) for one in part)]
+            (directory / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+    def line(self, one: Mutation, fields: Sequence[str], op: bool) -> str:
+        order = [] if self.by_file else [self.order_text(one.order)]
+        codes = ["D" if one.op == "D" else "U"] if op else []
+        values = [self.text_of(one.given[name]) if name in one.given else "~" for name in fields]
+        return self.mark.join([one.key, *order, *codes, *values])
+
+    def text_of(self, value: str | None) -> str:
+        return self.null if value is None else value
+
+    def order_of(self, text: str) -> int:
+        return int(text) if text.isdigit() else next(n for n in range(HIGHEST) if self.order_text(n) == text)
+
+    def kept_order(self, order: Any) -> Any:
+        """Return an order value as it is kept beside a row."""
+        if not isinstance(order, bytes):
+            return order
+        seconds = int.from_bytes(order[:8], "big") - (1 << 63)
+        return self.order_of(f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}")
+
+
+BY_FILE = {
+    "id.field.ordinals": "0",
+    "op.code.field.ordinal": "1",
+    "op.code.in.master": "false",
+    "unset.value": "~",
+    "reused.names": "accept",
+}
+BY_POSITION = {**BY_FILE, "op.code.field.ordinal": "2", "temporal.ordering.field.ordinal": "1"}
+BY_NAME = {"key": "id", "order_by": "at", "op": "op", "header": "true", "unset.value": "~"}
+TEXT = Form("text", BY_POSITION)
+FILE_NAMES = Form("file names", BY_FILE, by_file=True)
+FORMS = [
+    TEXT,
+    FILE_NAMES,
+    Form("NULL", {**BY_POSITION, "csv.null": "NULL"}, null="NULL"),
+    Form("names", {**BY_NAME, "field.names": "id,at,op,p,q,r", "op.code.in.master": "false"}, header=True),
+    Form(
+        "timestamp",
+        {**BY_POSITION, "temporal.ordering.field.type": "timestamp"},
+        order_text=lambda order: f"2026-01-{order:02}T00:00:00Z",
+    ),
+    Form("partitions", {**BY_POSITION, "partitioned.by": "0", "key.scope": "partition"}, engines=("blocks",)),
+    Form("promise", {**BY_POSITION, "master.unique": "true"}),
+    Form("regex", {**BY_POSITION, "field.delim.regex": "[|]", "field.delim": "|"}, mark="|", engines=("records",)),
+]
+
+
+@dataclass
+class Directory:
+    """A master in directories, from run to run, and the model."""
+
+    work: Path
+    fields: Sequence[str]
+    form: Form
+    more: dict[str, str] = field(default_factory=dict)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.model = Place(self.fields, self.more.get("patch.unknown", "insert"), not self.form.by_file)
+
+    @property
+    def output(self) -> Path:
+        return self.work / f"out{self.runs}"
+
+    def start(self, master: Sequence[Mutation]) -> None:
+        """Write a master, of upserts."""
+        self.form.put(self.output, self.fields, master, len(master) // 2, op=False)
+        if master:
+            self.model.run(master)
+
+    def run(self, rows: Sequence[Mutation], rng: random.Random) -> None:
+        """Merge a feed; check all that it leaves."""
+        master, self.runs = self.output, self.runs + 1
+        feed = self.work / f"feed{self.runs}"
+        self.form.put(feed, self.fields, rows, rng.randint(0, len(rows)))
+        settings = {
+            "num.reducer": rng.choice("127"),
+            "split.bytes": rng.choice(["7", "60", "1048576"]),
+            "memory.bytes": rng.choice(["40", "134217728"]),
+            "consumed.files": "merge",
+            "allow.empty.master": "true",
+            **NO_LIMITS,
+            **self.form.settings,
+            **self.more,
+        }
+        places: Any = {"master": str(master), "feed": [str(feed)], "output": str(self.output)}
+        report = local_engine.mutate(settings, **places, engine=rng.choice(self.form.engines), seed=rng.randrange(9))
+        counts = self.model.run(rows)
+        assert self.rows() == {
+            key: (kept.order, tuple(map(self.form.text_of, kept.values)), kept.orders)
+            for key, kept in self.model.all(RECORD).items()
+        }
+        assert self.tombstones() == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
+        found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
+        assert {**found, "out of order": report.counts.get("out of order", 0)} == {
+            name: counts[name] for name in {*COUNTED, "out of order"}
+        }
+
+    def rows(self) -> dict[str, Any]:
+        """Return the order value of each record, its fields, and their order values."""
+        found = {}
+        for part in known(self.output).files:
+            lines = (self.output / part.path).read_text().splitlines()
+            for line, sides in zip(lines, self.sides(part, len(lines)), strict=True):
+                key, *values = line.split(self.form.mark)
+                order = sides["sequence"] if self.form.by_file else self.form.order_of(values.pop(0))
+                own = {one["field"]: self.form.kept_order(one["order"]) for one in sides.get(FIELD_ORDERS) or ()}
+                first = 1 if self.form.by_file else 2
+                at = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
+                assert key not in found
+                found[key] = (order, tuple(values), at)
+        return found
+
+    def sides(self, part: Any, rows: int) -> list[dict[str, Any]]:
+        """Return what is kept beside the rows of a data file, read without the package."""
+        found = None if part.order is None else pq.read_table(self.output / part.order)
+        return found.to_pylist() if found is not None and found.num_columns else [{}] * rows
+
+    def tombstones(self) -> dict[str, int]:
+        found = tombstones_of(self.output)
+        return {key.decode(): self.form.order_of((order or b"").decode()) for key, order in found.items()}
+
+    def check(self) -> None:
+        assert local_engine.verify(str(self.output)).differences == ()
