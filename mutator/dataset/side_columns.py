@@ -22,6 +22,8 @@ from mutator.storage import storage_for
 
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
+WAITING = "waiting"  # the column of rows that are kept beside tombstones
+
 _ROWS = 1 << 17  # rows of one row group; with _BYTES, bounds the memory that reading needs
 _BYTES = 64 << 20  # of tombstones of one row group
 _BY_CHUNK = b"mutator.rows_by_chunk"
@@ -110,30 +112,37 @@ def verified_sides(path: str, checksum: str, wanted: Sequence[Any], chunk: int |
     raise NotReadable(f"{place(path)}, with the sequences of its rows: {why}")
 
 
-def tombstone_schema(width: int) -> Any:
-    """Return the pa.Schema of tombstones: ``width`` ID values, the order value as text, and the commit time."""
+def tombstone_schema(width: int, beside: Sequence[Any] = ()) -> Any:
+    """Return the pa.Schema of tombstones: ``width`` ID values, the order value as text, and the commit time.
+
+    beside: the pa.Fields of what is kept beside them: a row that waits, and its side columns.
+    """
     return pa.schema(
         [
             *(pa.field(f"key_{number}", pa.binary(), nullable=False) for number in range(width)),
             pa.field("order", pa.binary()),
             pa.field("committed", pa.timestamp("ms", "UTC"), nullable=False),
+            *beside,
         ]
     )
 
 
-def tombstone_table(width: int, tombstones: Sequence[Tombstone]) -> Any:
-    """Return tombstones as a pa.Table. width: number of ID values in a key."""
+def tombstone_table(
+    width: int, tombstones: Sequence[Tombstone], beside: Sequence[Any] = (), kept: Sequence[tuple[Any, ...]] = ()
+) -> Any:
+    """Return tombstones as a pa.Table. width: number of ID values in a key. kept: beside each tombstone."""
     keys = [pa.array(column, pa.binary()) for column in zip(*(key for key, _, _ in tombstones), strict=True)]
     orders = pa.array([order for _, order, _ in tombstones], pa.binary())
     times = pa.array([committed for _, _, committed in tombstones], pa.int64()).cast(pa.timestamp("ms", "UTC"))
-    return pa.table([*keys, orders, times], schema=tombstone_schema(width))
+    columns = [pa.array([one[number] for one in kept], field.type) for number, field in enumerate(beside)]
+    return pa.table([*keys, orders, times, *columns], schema=tombstone_schema(width, beside))
 
 
 class TombstoneWriter:
     """Writes tombstones to a stream."""
 
-    def __init__(self, stream: BinaryIO, width: int) -> None:
-        self._schema = tombstone_schema(width)
+    def __init__(self, stream: BinaryIO, width: int, beside: Sequence[Any] = ()) -> None:
+        self._schema = tombstone_schema(width, beside)
         self._writer = _writer(stream, self._schema)
 
     def write(self, table: Any) -> None:
@@ -160,9 +169,26 @@ def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
 def read_tombstones(stream: BinaryIO) -> Iterator[Tombstone]:
     """Yield the tombstones of a file, in the order in which they were written."""
     for table in tombstone_tables(stream):
-        keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
-        times = table.column("committed").cast(pa.int64()).to_pylist()
-        yield from zip(zip(*keys, strict=True), table.column("order").to_pylist(), times, strict=True)
+        yield from _tombstones(table)
+
+
+def _tombstones(table: Any) -> Iterator[Tombstone]:
+    keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
+    times = table.column("committed").cast(pa.int64()).to_pylist()
+    return zip(zip(*keys, strict=True), table.column("order").to_pylist(), times, strict=True)
+
+
+def read_waiting(stream: BinaryIO, beside: Sequence[Any]) -> Iterator[tuple[Tombstone, tuple[Any, ...]]]:
+    """Yield the tombstones of a file as ``read_tombstones`` does, each with what is kept beside it, None without it.
+
+    beside: the pa.Fields.
+    """
+    for table in tombstone_tables(stream):
+        none = [None] * table.num_rows
+        columns = [table.column(one.name).to_pylist() if one.name in table.column_names else none for one in beside]
+        yield from zip(
+            _tombstones(table), zip(*columns, strict=True) if columns else [()] * table.num_rows, strict=True
+        )
 
 
 def count_tombstones(stream: BinaryIO) -> int:

@@ -213,7 +213,7 @@ class _TombstoneFile(_BucketFile):
         if self._writer is None:
             path = f"_mutator/tombstones/{self._name}.tombstones"
             self._stream = self._stack.enter_context(create(self._plan, self._staging, path))
-            self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
+            self._writer = TombstoneWriter(self._stream, self._plan.key_width, self._plan.beside_tombstones)  # type: ignore[arg-type]
             self._stack.callback(self._writer.close)
         self._writer.write(table)
 

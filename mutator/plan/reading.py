@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mutator.dataset import checksum
 from mutator.dataset.filter_paths import FilterTarget
+from mutator.dataset.side_columns import WAITING
 from mutator.formats.blocks.block_type import Block, BlockType
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.managed import PartitionedMaster
@@ -46,6 +47,7 @@ class Reading:
     groups: int = 1  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
     by_file_name: bool
     side_columns: tuple[Any, ...] = ()  # that the register keeps beside each row, pa.Fields
+    buries_rows: bool = False  # and beside tombstones, with rows that wait
     chunks: Chunks
     rejects: Mapping[str, int] = field(default_factory=dict)  # side -> rejected rows that are allowed, by default 0
     order_max: Any = None  # the highest order value that the feed may have; None: any
@@ -70,6 +72,11 @@ class Reading:
         """The pa.Fields of what is beside each row: its sequence, its order value, and the columns of the register."""
         orders = kept_orders(self.rows.order_type) if self.rows.orders_beside else ()
         return (*SEQUENCES, *orders, *self.side_columns)
+
+    @property
+    def beside_tombstones(self) -> tuple[Any, ...]:
+        """The pa.Fields of what is kept beside tombstones: a row that waits, and its columns of the register."""
+        return (pa.field(WAITING, pa.large_binary()), *self.side_columns) if self.buries_rows else ()
 
     def sides(self, count: int, orders: Any = None, kept: Any = None) -> Any:
         """Return what is kept beside some rows, a pa.StructArray.

@@ -16,7 +16,8 @@ PATCHES = "patches"  # in the specification of a place: what a patch of an unkno
 def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
     """Return a row plan whose specification says that records get patches, if they do or once did."""
     recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
-    found = recorded or ("insert" if config.rows.ops.has_patches else None)
+    ops = config.rows.ops
+    found = recorded or (ops.patch_unknown if ops.has_patches else None)
     return rows if found is None else replace(rows, spec={**rows.spec, PATCHES: found})
 
 
@@ -25,4 +26,4 @@ def register_of(config: Config, rows: RowPlan, *, full: bool) -> Register:
     if PATCHES not in rows.spec:
         return SNAPSHOT if full else LAST_WINS
     fields = BLOCK_TYPES[rows.block_type].fields(rows.layouts["written"], config.rows.text.csv_null)
-    return Patches(fields, rows.order_type, full)
+    return Patches(fields, rows.order_type, full, rows.spec[PATCHES])

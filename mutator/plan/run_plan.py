@@ -262,6 +262,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         accepts_op_codes=asked.ops.as_published,
         register=register,
         side_columns=register.side_columns,
+        buries_rows=register.buries_rows,
         operation=operation,
         replace_damaged=config.operation.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.operation.name,

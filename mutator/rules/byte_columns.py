@@ -133,6 +133,17 @@ def _binaries(offsets: Ints, data: Any) -> Any:
     )
 
 
+def rows_between(first: Ints, last: Ints) -> Ints:
+    """Return the numbers of ranges, one after the other. first, last: of each range.
+
+    >>> rows_between(np.array([4, 9]), np.array([6, 9])).tolist()
+    [4, 5, 6, 9]
+    """
+    lengths = last - first + 1
+    found: Ints = np.repeat(first - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+    return found
+
+
 def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
     """Return a pa.Array with other values at some places. changes: places, and their values."""
     for places, others in changes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from mutator.rules.order_columns import to_column, to_value
+from mutator.rules.order_values import lowest_order
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, KeyMet, Mutation, Old
 from mutator.rules.truth_table import FLOOR_TABLE, TRUTH_TABLE, Decision
 
@@ -20,6 +21,19 @@ LATE_ON_TOMBSTONE = TRUTH_TABLE["tombstone", "delete", True, None]
 NO_OP_ON_TOMBSTONE = TRUTH_TABLE["tombstone", "delete", False, None]
 BELOW_FLOOR = FLOOR_TABLE["nothing", True]
 TRUNCATED = FLOOR_TABLE["record", True]
+# A patch of an unknown record: it waits, after others or a delete; or it is a reject.
+WAITS, WAITING = Decision("wait", "patch of unknown", None), Decision("wait", "waiting", None)
+NO_OP_ON_WAITING = Decision("wait", "no-op", None)
+_UNKNOWN = "sets some fields of a record that is not there, and patch.unknown is reject"
+REJECTED = Decision("drop", "rejected", None, _UNKNOWN)
+REJECTED_ON_TOMBSTONE = Decision("keep tombstone", "rejected", None, _UNKNOWN)
+# A record without a mutation, some of whose fields are below the floor; or all that its last upsert has set.
+CLEARED, CLEARED_TOUCH = Decision("write", None, "kept"), Decision("touch", None, "kept")
+KEPT = TRUTH_TABLE["record", "none", None, None]
+CLEARED_WHOLLY = Decision("wait", None, "truncated")
+
+
+_BASE = -1  # the number of no field: that of being an upsert or a delete
 
 
 class RowFields(Protocol):
@@ -59,11 +73,16 @@ def sets(mutation: Mutation, number: int) -> bool:
     return unset is None or mutation.is_delete or not unset[number >> 3] >> (number & 7) & 1
 
 
-def fold_patches(fields: RowFields, found: Sequence[Mutation]) -> Folded:
-    """Leave the mutations of one key that set a field which no later one sets. found: by their precedence."""
+def fold_patches(fields: RowFields, unknown: str, found: Sequence[Mutation]) -> Folded:
+    """Leave the mutations of one key that set a field which no later one sets, and the last one that sets all.
+
+    unknown: what a patch of an unknown record does. found: by their precedence.
+    """
     left, missing = list[Mutation](), set(range(len(fields.names)))
+    if unknown != "insert":
+        missing.add(_BASE)
     for one in reversed(found):
-        own = {number for number in missing if sets(one, number)}
+        own = {number for number in missing if (one.unset is None if number == _BASE else sets(one, number))}
         left[:0] = [one] if own or one is found[-1] else []
         missing -= own
     top = [one for one in found if one.place[:2] == found[-1].place[:2]]
@@ -83,58 +102,109 @@ def _are_mixed(fields: RowFields, top: Sequence[Mutation]) -> bool:
     return False
 
 
-def met_by_field(fields: RowFields, order_type: str, folded: Folded, old: Old, floor: Any = None) -> KeyMet:
-    """Decide about each field of one key."""
-    last, numbers = folded.last, range(len(fields.names))
-    known = None if old.kind == NOTHING else old.order
-    is_there = old.kind == RECORD and (floor is None or old.order >= floor)
-    values = fields.parts(old.row) if is_there else [fields.null_part(number) for number in numbers]
+def met_by_field(
+    fields: RowFields, order_type: str, unknown: str, folded: Folded | None, old: Old, floor: Any = None
+) -> KeyMet:
+    """Decide about each field of one key. folded: None: a record may lose fields that are below the floor."""
+    numbers, null = range(len(fields.names)), fields.null_part
+    left = () if folded is None else folded.left
+    last = None if folded is None else folded.last
     orders = _own_orders(order_type, old)
+    known = None if old.kind == NOTHING else old.order
+    grave = None if old.kind == RECORD else known  # the order value of the last delete
+    upsert = orders.get(None, known) if old.kind == RECORD else None  # and of the last upsert
+    is_there = old.kind == RECORD and (floor is None or _reaches(upsert if unknown == "wait" else known, floor))
     at = [orders.get(name, known) for name in fields.names]
+    values = fields.parts(old.row) if is_there or old.row else [null(number) for number in numbers]
+    patched = [old.kind == RECORD or name in orders for name in fields.names]  # since the last delete
     if floor is not None:
-        known = floor if known is None else max(known, floor)
+        known, grave = (floor if one is None or one < floor else one for one in (known, grave))
         for number in numbers:
             if not _reaches(at[number], floor):
-                at[number], values[number] = floor, fields.null_part(number)
+                at[number], values[number], patched[number] = floor, null(number), False
     before = [*zip(at, values, strict=True)]
-    for one in folded.left:
+    for one in left:
         sent = None if one.is_delete else fields.parts(one.row)
         for number in numbers:
             if sets(one, number) and _reaches(one.order, at[number]):
-                at[number] = one.order
-                values[number] = fields.null_part(number) if sent is None else sent[number]
-    older = not _reaches(last.order, known)
-    if last.is_delete or older if not is_there else last.is_delete and not older:
-        return KeyMet(_dead(old.kind, older=older, is_there=is_there), tied=is_there and known == last.order)
-    order = known if is_there and older else last.order
-    sides = [
-        {"field": name, "order": None if own is None else to_column(order_type, [own])[0].as_py()}
-        for name, own in zip(fields.names, at, strict=True)
-        if own != order
-    ]
-    row = fields.whole(values)
-    if is_there and row == old.row:
-        is_kept = sides == ((old.sides[0] if any(old.sides) else None) or [])
+                at[number], values[number] = one.order, null(number) if sent is None else sent[number]
+                patched[number] = sent is not None
+    older = last is not None and not _reaches(last.order, known)
+    tied = is_there and any(
+        then == now and one != other for (then, one), now, other in zip(before, at, values, strict=True)
+    )
+    base = next((one for one in reversed(left) if one.is_delete or one.unset is None), None)
+    buried = grave if last is None else last.order
+    lives = is_there if last is None else (is_there and older) or not (last.is_delete or older)
+    if unknown == "reject" and old.kind != RECORD:
+        lives = base is not None and not base.is_delete and _reaches(base.order, grave)
+    if unknown == "wait":
+        is_upsert = base is not None and not base.is_delete
+        is_buried = base is not None and base.is_delete and _reaches(base.order, grave)
+        buried = base.order if base is not None and is_buried else grave
+        if base is not None and is_upsert and _reaches(base.order, upsert):
+            upsert = base.order
+        lives = base is not None and is_upsert and _reaches(base.order, grave)
+        if is_there:
+            lives = base is None or is_upsert or not _reaches(base.order, upsert)
+    if not lives:
+        own = dict[str | None, Any]()
+        if unknown == "wait":
+            found = zip(fields.names, at, patched, strict=True)
+            own = {name: mine for name, mine, is_patched in found if is_patched and mine is not None}
+        if last is None:
+            decision = CLEARED_WHOLLY if own else FLOOR_TABLE["record", False]
+        else:
+            decision = _dead(old, last, older=older, is_there=is_there, rejects=unknown == "reject")
+        if decision.result not in ("bury", "wait", "touch tombstone"):
+            return KeyMet(decision)
+        buried = lowest_order(order_type) if buried is None else buried
+        is_tied = is_there and last is not None and last.is_delete and known == last.order
+        return KeyMet(decision, fields.whole(values) if own else None, buried, (_side(order_type, own),), is_tied)
+    order = max(mine for mine in at if mine is not None)
+    own = {name: mine for name, mine in zip(fields.names, at, strict=True) if mine != order}
+    if unknown == "wait" and upsert != order:
+        own[None] = upsert
+    row, side = fields.whole(values), _side(order_type, own)
+    is_kept = side == (old.sides[0] if old.sides else None)
+    if last is None:
+        decision = (
+            CLEARED if row != old.row else TRUTH_TABLE["record", "none", None, None] if is_kept else CLEARED_TOUCH
+        )
+    elif is_there and row == old.row:
         decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
     else:
         decision = UPDATED if old.kind == RECORD else INSERTED
-    pairs = zip(before, at, values, strict=True)
-    tied = is_there and any(then == now and one != other for (then, one), now, other in pairs)
-    return KeyMet(decision, row, order, (sides or None,), tied)
+    return KeyMet(decision, row, order, (side,), tied)
 
 
-def _own_orders(order_type: str, old: Old) -> dict[str, Any]:
+def _side(order_type: str, orders: Mapping[str | None, Any]) -> list[dict[str, Any]] | None:
+    """Return the value of the side column. orders: of fields, and of the last upsert."""
+    found = [
+        {"field": name, "order": None if order is None else to_column(order_type, [order])[0].as_py()}
+        for name, order in orders.items()
+    ]
+    return found or None
+
+
+def _own_orders(order_type: str, old: Old) -> dict[str | None, Any]:
     """Return the order values that fields of a record have of their own."""
     found = old.sides[0] if any(old.sides) else ()
     return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
 
 
-def _dead(kind: str, *, older: bool, is_there: bool) -> Decision:
+def _dead(old: Old, last: Mutation, *, older: bool, is_there: bool, rejects: bool) -> Decision:
     """Return the decision about a key that has no record afterwards. older: the last mutation is."""
-    if kind == TOMBSTONE:
-        return LATE_ON_TOMBSTONE if older else NO_OP_ON_TOMBSTONE
-    if kind == NOTHING:
-        return BELOW_FLOOR if older else DELETE_OF_UNKNOWN
+    if old.kind == TOMBSTONE:
+        if older:
+            return LATE_ON_TOMBSTONE
+        if last.is_delete:
+            return NO_OP_ON_WAITING if any(old.sides) else NO_OP_ON_TOMBSTONE
+        return REJECTED_ON_TOMBSTONE if rejects else WAITING
+    if old.kind == NOTHING:
+        if older or last.is_delete:
+            return BELOW_FLOOR if older else DELETE_OF_UNKNOWN
+        return REJECTED if rejects else WAITS
     return TRUNCATED if older and not is_there else DELETED
 
 

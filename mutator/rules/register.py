@@ -79,8 +79,10 @@ class Olds(NamedTuple):
     older: Flags  # the mutation's order value is lower
     same: Flags  # the mutation is an upsert with the bytes of the record
     orders: Any = None  # None unless the register reads rows, or there is a floor
-    rows: Any = None  # of records, as they are written; None unless the register reads rows
-    sides: Any = None  # of records, a pa.StructArray: sequences, and the side columns of the register; likewise
+    # As they are written, and a pa.StructArray of their side columns, those of the register among them: of records, if
+    # the register reads rows; of tombstones, NULLs where there is none, if it buries rows.
+    rows: Any = None
+    sides: Any = None
 
     def chosen(self, keys: Ints) -> Olds:
         """Return those of some keys. keys: their numbers."""
@@ -149,6 +151,7 @@ class Register(ABC):
     leaves_one: bool = True  # a fold leaves one mutation of a key
     by_order: bool = False  # each order value of a key has a record or tombstone of its own
     side_columns: tuple[Any, ...] = ()  # that it keeps beside each row, pa.Fields; only with ``reads_rows``
+    buries_rows: bool = False  # rows that are not yet records, and their side columns, are kept beside tombstones
     reads_rows: bool = False  # it must see the order values and rows of records: a table does not read them otherwise
 
     @property
@@ -172,6 +175,13 @@ class Register(ABC):
     @abstractmethod
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide about some keys; each is in one of the results. floor: an element of a column of order values."""
+
+    def truncated(self, olds: Olds, floor: Any) -> Iterator[Met]:
+        """Decide about records that a truncate changes, and that have no mutation. They are not older than the floor.
+
+        Called in a run that raises the floor, and only if the register has side columns.
+        """
+        return iter(())
 
     @abstractmethod
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:

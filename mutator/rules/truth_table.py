@@ -33,6 +33,7 @@ class Decision(NamedTuple):
 #   keep tombstone   the tombstone as it is
 #   touch tombstone  the tombstone with the winner's order value
 #   drop             nothing: the floor stands for a tombstone
+#   wait             a tombstone with a row beside it, which is no record yet
 
 # (master, winner, winner older than the entry, same bytes); None matches both values
 Case = tuple[str, str, bool | None, bool | None]
@@ -96,10 +97,15 @@ RARE = (
     "feed halves",
     "feed truncate",
     "feed combined",
+    "feed patch of unknown",
+    "feed waiting",
+    "waiting of truncated",
+    "partly cleared",
     "master truncated",
     "covered",
     "out of order",
 )
+RARE_OUTCOMES = ("truncate", "combined", "patch of unknown", "waiting")
 # Remarks on keys, not outcomes of rows.
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
@@ -157,14 +163,21 @@ def check_sums(counts: Mapping[str, int]) -> list[str]:
     """
     n = Counter(counts)
     sums = [
-        ("feed rows", ["feed truncate", "feed combined", *(f"feed {name}" for name in FEED_OUTCOMES)], ["feed halves"]),
+        (
+            "feed rows",
+            [*(f"feed {name}" for name in RARE_OUTCOMES), *(f"feed {name}" for name in FEED_OUTCOMES)],
+            ["feed halves"],
+        ),
         ("master rows", ["master truncated", *(f"master {name}" for name in MASTER_OUTCOMES)], []),
         ("output rows", ["master kept", "feed updated", "feed inserted"], []),
         ("master replaced", ["feed updated"], []),
         ("master removed", ["feed deleted"], []),
         (
             "tombstones out",
-            ["tombstones in", "feed deleted", "master deleted by absence", "feed delete of unknown"],
+            [
+                *("tombstones in", "feed deleted", "master deleted by absence", "feed delete of unknown"),
+                *("feed patch of unknown", "waiting of truncated"),
+            ],
             ["revived", "covered", "expired"],
         ),
     ]

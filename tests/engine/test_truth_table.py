@@ -43,7 +43,7 @@ def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list
     tally, buried = Tally(), []
     options = {"now": NOW, "register": SNAPSHOT if full else LAST_WINS, **options}
     found = merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options)
-    return [(position, *row) for position, row in found], buried, tally
+    return [(position, *row) for position, row in found], [one[:3] for one in buried], tally
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,14 @@ def world(rng: random.Random) -> tuple[list[Mutation], list[list[Mutation]]]:
     return [Mutation("U", key, order, dict.fromkeys(FIELDS, "m")) for key, order in at.items()], runs
 
 
+@pytest.mark.parametrize("unknown", ["insert", "wait"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(rng=st.randoms(use_true_random=False))
 @law(150)
-def test_runs_into_a_directory_give_what_the_model_gives(form: Form, rng: random.Random) -> None:
+def test_runs_into_a_directory_give_what_the_model_gives(form: Form, unknown: str, rng: random.Random) -> None:
     master, runs = world(rng)
     with scratch() as work:
-        place = Directory(work, FIELDS, form)
+        place = Directory(work, FIELDS, form, unknown)
         place.start(master)
         for rows in filter(None, runs):
             place.run(rows, rng)

@@ -81,9 +81,9 @@ def check_steps(every: Sequence[Mutation], size: int, rule: str) -> int:
                 continue
             fold = folded(FIELDS, run)
             assert meet(before, fold, rule) == after, (world, where)
-            check_sums(before, after, outcomes(before, fold, after), len(run))
+            check_sums(before, after, outcomes(before, fold, after, rule), len(run))
             if "now" not in where:
-                assert outcomes(before, fold, after).keys() <= SEEN_BEFORE.keys(), (world, where)
+                assert outcomes(before, fold, after, rule).keys() <= SEEN_BEFORE.keys(), (world, where)
             steps += 1
     return steps
 
@@ -122,7 +122,7 @@ def check_runs(every: Sequence[Mutation], size: int, rule: str) -> None:
             for run in runs:
                 before, fold = kept, folded(FIELDS, run)
                 kept = meet(before, fold, rule)
-                assert place.run(run) == outcomes(before, fold, kept), runs
+                assert place.run(run) == outcomes(before, fold, kept, rule), runs
             # Runs in the order of file and position give the result of one run.
             assert kept == whole == place.kept("k"), runs
             for one in sequence:
@@ -237,7 +237,7 @@ def shortcuts(base: Kept, winner: Fold, loser: Sequence[Mutation], rule: str) ->
     if own == base:
         if serial != first:
             yield "only keys that it changed"
-        if outcomes(base, fold, own) != outcomes(first, fold, serial):
+        if outcomes(base, fold, own, rule) != outcomes(first, fold, serial, rule):
             yield "only keys that it changed, for counts"
 
 

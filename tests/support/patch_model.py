@@ -77,8 +77,8 @@ def shown(kept: Kept, order_in_row: bool) -> Any:
     return (kept.values, kept.order if order_in_row else None)
 
 
-def outcome(before: Kept, after: Kept, order: Any, order_in_row: bool) -> str:
-    """Return the outcome of the highest mutation of a key (rule 6). order: its order value."""
+def outcome(before: Kept, after: Kept, op: str, order: Any, order_in_row: bool) -> str:
+    """Return the outcome of the highest mutation of a key (rule 6). op, order: its own."""
     late_or_same = "late" if before.order is not None and order < before.order else "no-op"
     if after.kind == RECORD and before.kind != RECORD:
         return "inserted"
@@ -86,8 +86,11 @@ def outcome(before: Kept, after: Kept, order: Any, order_in_row: bool) -> str:
         return late_or_same if shown(after, order_in_row) == shown(before, order_in_row) else "updated"
     if before.kind == RECORD:
         return "deleted"
+    if after.kind == WAITING and before.kind == NOTHING:
+        return "patch of unknown"
     if after.kind == WAITING:
-        return "patch of unknown" if before.kind == NOTHING else "waiting"
+        buried = before.order if before.kind == TOMBSTONE else before.deleted
+        return "late" if buried is not None and order < buried else "no-op" if op == "D" else "waiting"
     return "delete of unknown" if before.kind == NOTHING else late_or_same
 
 
@@ -124,8 +127,10 @@ class Place:
     def _counted(self, before: Kept, after: Kept, here: Sequence[Seen]) -> Counter[str]:
         last = max(here)
         holders = {place for place, _ in registers(self.fields, here)}
+        if self.unknown != "insert":
+            holders.add(highest(here, "UD"))
         others = [s for s in here if s is not last]
-        found = outcome(before, after, last.mutation.order, self.order_in_row)
+        found = outcome(before, after, last.mutation.op, last.mutation.order, self.order_in_row)
         counts = Counter({found: 1})
         counts.update("combined" if s.place in holders else "superseded" for s in others)
         if found == "updated" and last.mutation.order < before.order:

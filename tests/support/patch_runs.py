@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from mutator.rules.order_values import lowest_order
 from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
-from tests.support.patch_model import RECORD, TOMBSTONE, Mutation, Place
-from tests.support.small_runs import known, tombstones_of
+from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place
+from tests.support.small_runs import known
 from tests.support.text_runs import ENGINES
 
 COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", "late", "delete of unknown"}
+COUNTED |= {"patch of unknown", "waiting"}
+LOWEST = b"%d" % lowest_order("long")
 HIGHEST = 30  # order value where its text is not the number
 
 
@@ -100,11 +103,11 @@ class Directory:
     work: Path
     fields: Sequence[str]
     form: Form
-    more: dict[str, str] = field(default_factory=dict)
+    unknown: str = "insert"
     runs: int = 0
 
     def __post_init__(self) -> None:
-        self.model = Place(self.fields, self.more.get("patch.unknown", "insert"), not self.form.by_file)
+        self.model = Place(self.fields, self.unknown, not self.form.by_file)
 
     @property
     def output(self) -> Path:
@@ -129,7 +132,7 @@ class Directory:
             "allow.empty.master": "true",
             **NO_LIMITS,
             **self.form.settings,
-            **self.more,
+            "patch.unknown": self.unknown,
         }
         places: Any = {"master": str(master), "feed": [str(feed)], "output": str(self.output)}
         report = local_engine.mutate(settings, **places, engine=rng.choice(self.form.engines), seed=rng.randrange(9))
@@ -138,7 +141,12 @@ class Directory:
             key: (kept.order, tuple(map(self.form.text_of, kept.values)), kept.orders)
             for key, kept in self.model.all(RECORD).items()
         }
-        assert self.tombstones() == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
+        tombstones, waiting = self.tombstones()
+        assert tombstones == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
+        assert waiting == {
+            key: (kept.deleted, tuple(map(self.form.text_of, kept.values)), kept.orders)
+            for key, kept in self.model.all(WAITING).items()
+        }
         found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
         assert {**found, "out of order": report.counts.get("out of order", 0)} == {
             name: counts[name] for name in {*COUNTED, "out of order"}
@@ -164,9 +172,22 @@ class Directory:
         found = None if part.order is None else pq.read_table(self.output / part.order)
         return found.to_pylist() if found is not None and found.num_columns else [{}] * rows
 
-    def tombstones(self) -> dict[str, int]:
-        found = tombstones_of(self.output)
-        return {key.decode(): self.form.order_of((order or b"").decode()) for key, order in found.items()}
+    def tombstones(self) -> tuple[dict[str, int], dict[str, Any]]:
+        """Return the order values of tombstones, and what waits: of the last delete, the fields, and their orders."""
+        tombstones, waiting = dict[str, int](), dict[str, Any]()
+        for part in known(self.output).beside:
+            for one in pq.read_table(self.output / part.path).to_pylist() if part.role == "tombstones" else ():
+                key, text = one["key_0"].decode(), one["order"]
+                order = None if text is None or text == LOWEST else self.form.order_of(text.decode())
+                if one.get("waiting") is None:
+                    tombstones[key] = order
+                    continue
+                _, *values = one["waiting"].decode().split(self.form.mark)
+                own = {one["field"]: self.form.kept_order(one["order"]) for one in one[FIELD_ORDERS] or ()}
+                first = 1 if self.form.by_file else 2
+                orders = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
+                waiting[key] = order, tuple(values[first - 1 :]), orders
+        return tombstones, waiting
 
     def check(self) -> None:
         assert local_engine.verify(str(self.output)).differences == ()

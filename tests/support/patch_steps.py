@@ -71,13 +71,18 @@ def meet(old: Kept, fold: Fold, unknown: str) -> Kept:
     return Kept(WAITING, row[0], values, orders, deleted=_order(deleted))
 
 
-def outcomes(old: Kept, fold: Fold, new: Kept) -> Counter[str]:
+def outcomes(old: Kept, fold: Fold, new: Kept, unknown: str) -> Counter[str]:
     """Return the counts of a run: the highest mutation by what the key was and is, the others by the fold."""
     last = max(fold.row, fold.deleted)
-    holders = {place for place, _ in fold.registers} - {NEVER, last}
+    base = NEVER if unknown == "insert" else max(fold.full, fold.deleted)  # the last one that sets all fields
+    holders = {base, *(place for place, _ in fold.registers)} - {NEVER, last}
     counts = Counter({"combined": len(holders), "superseded": fold.mutations - 1 - len(holders)})
-    below = old.order is not None and last[0] < old.order
-    counts[_OUTCOMES[old.kind, new.kind] or ("late" if below else "no-op")] += 1
+    known = old.deleted if old.kind == WAITING else old.order
+    below = known is not None and last[0] < known
+    found = _OUTCOMES[old.kind, new.kind]
+    if found == "waiting" and (below or last == fold.deleted):
+        found = ""
+    counts[found or ("late" if below else "no-op")] += 1
     if old.kind == new.kind == RECORD and old.values != new.values:
         counts -= Counter({"late" if below else "no-op": 1})
         counts.update({"updated": 1, "out of order": below})

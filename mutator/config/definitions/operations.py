@@ -135,6 +135,14 @@ class OpSpec:
         "it is NULL",
         unset="none; empty for `ogg-csv`",
     )
+    patch_unknown: str = defined(
+        DELETES,
+        "patch.unknown",
+        one_of("wait", "insert", "reject"),
+        "wait",
+        "what a [patch of an unknown record](patches.md#patches-of-unknown-records) does: it waits until a row with "
+        "all fields comes, inserts the record with NULLs, or is a reject",
+    )
     others: tuple[str, ...] | None = defined(
         DELETES,
         "feed.other.tables",

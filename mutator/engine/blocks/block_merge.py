@@ -18,8 +18,15 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
-from mutator.engine.blocks.tombstone_columns import floor_of, own_orders, raised_orders, tombstone_table
-from mutator.engine.blocks.winners import GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners
+from mutator.engine.blocks.tombstone_columns import (
+    floor_of,
+    own_orders,
+    raised_orders,
+    tombstone_table,
+    waiting_rows,
+    waits,
+)
+from mutator.engine.blocks.winners import DROPPED, GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.merging_task import MergingTask
 from mutator.formats.blocks.block_type import Hashes, patched
@@ -30,6 +37,7 @@ from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.changes import BEFORE, DELETE
 from mutator.rules.order_columns import flags, from_texts, newest, to_texts, to_value
 from mutator.rules.order_units import units_of
+from mutator.rules.register import RECORD, Olds
 
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and side columns (None unless ``Output.exact``).
@@ -103,7 +111,7 @@ class Output:
         """
         for table in self.tombstones.tables():
             if self._floor is not None and not self.plan.register.full:
-                covered = flags(pc.less_equal(raised_orders(self.plan, table), self._floor))
+                covered = flags(pc.less_equal(raised_orders(self.plan, table), self._floor)) & ~waits(table)
                 self.tally.counts["covered"] += int(covered.sum())
                 table = table.filter(pa.array(~covered))
             if table.num_rows:
@@ -129,7 +137,8 @@ def merge_blocks(
             winners.look_for_other_spellings()
         for block in blocks():
             replaced = output.replaced_rows(block)
-            yield _applied(block, _met(winners, block, dropped, replaced), dropped, output, replaced)
+            met = _with_truncated(block, _met(winners, block, dropped, replaced), dropped, output)
+            yield _applied(block, met, dropped, output, replaced)
         if winners is not None:
             finish(winners)
         return
@@ -147,6 +156,7 @@ def merge_blocks(
         if tables := [table for table in ahead.until(block.base + len(block.block)) if table.num_rows]:
             met = pa.concat_tables(tables).combine_chunks()
             met = met.set_column(0, "row", pc.subtract(met.column("row"), block.base))
+        met = _with_truncated(block, met, dropped, output)
         yield _applied(block, met, dropped, output, output.replaced_rows(block))
 
 
@@ -179,6 +189,36 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: F
     winners.bury(positions[gone])
     _, written, sides = winners.left(positions)
     return pa.table({"row": pa.array(rows), "action": pa.array(actions), "sides": sides, "written": written})
+
+
+def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Any:
+    """Return the rows that winners met, and those that no winner met and that a truncate changes, as ``_met`` does."""
+    plan, tally = output.plan, output.tally
+    if not (plan.truncates and plan.side_columns):
+        return met
+    alone = np.ones(len(block.block), np.bool_)
+    alone[_dropped_in(block, dropped)] = False
+    if met is not None:
+        alone[met.column("row").to_numpy()] = False
+    rows = np.flatnonzero(alone)
+    orders = block.orders(rows)
+    rows = rows[flags(pc.greater_equal(orders, floor_of(plan)))]
+    index, none = pa.array(rows), np.zeros(len(rows), np.bool_)
+    olds = Olds(RECORD, none, none, block.orders(rows), block.block.written().take(index), block.sides.take(index))
+    tables = [] if met is None else [met]
+    for decision, keys, written, orders, sides, _ in plan.register.truncated(olds, floor_of(plan)):
+        own, action = rows[keys], {"write": WRITE, "touch": TOUCH}.get(decision.result, DROPPED)
+        tally.count(decision, len(own))
+        names, full = block.keys(own), plan.sides(len(own), orders, sides.flatten())
+        tally.note_all("partly cleared", zip(*(column.to_pylist() for column in names), strict=True))
+        if decision.result == "wait":
+            tally.counts["waiting of truncated"] += len(own)
+            waiting = written, full
+            output.tombstones.append(tombstone_table(plan, block.hashes[own], names, orders, plan.now, waiting))
+        content = olds.rows.take(pa.array(keys)) if written is None else written
+        actions = pa.array(np.full(len(own), action, np.int64))
+        tables.append(pa.table({"row": pa.array(own), "action": actions, "sides": full, "written": content}))
+    return pa.concat_tables(tables).combine_chunks().sort_by("row") if tables else None
 
 
 def _dropped_in(block: MasterBlock, dropped: Ints) -> Ints:
@@ -270,10 +310,14 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
                 orders = (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
                 stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
                 replaced = np.ones(len(rows), np.bool_) if output.replaced else None
-                for decision, chosen, *_ in winners.meet_tombstones(positions, orders, replaced):
+                waiting = waiting_rows(plan, table.take(pa.array(rows))) if plan.buries_rows else ()
+                for decision, chosen, *_ in winners.meet_tombstones(positions, orders, replaced, waiting):
                     if decision.result == "write":
                         stay[rows[chosen]] = False
                         winners.insert(positions[chosen])
+                    elif decision.result == "wait":
+                        stay[rows[chosen]] = False
+                        winners.bury(positions[chosen])
                     elif decision.result == "touch tombstone":
                         raised, *_ = winners.left(positions[chosen])
                         table = _touched(plan, table, rows[chosen], raised)
@@ -296,7 +340,7 @@ def _touched(plan: Reading, table: Any, rows: Ints, orders: Any) -> Any:
 def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
     """Keep tombstones that have not expired."""
     if plan.expire_before is not None and table.num_rows:
-        old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before))
+        old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before)) & ~waits(table)
         if old.any():
             expired = raised_orders(plan, table.filter(pa.array(old)))
             output.tally.expire(int(old.sum()), to_value(plan.rows.order_type, pc.max(expired).as_py()))

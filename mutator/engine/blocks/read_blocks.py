@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.side_columns import tombstone_tables
+from mutator.dataset.side_columns import tombstone_schema, tombstone_tables
 from mutator.engine.blocks.fold import BlockBag
 from mutator.engine.blocks.mutations import Columns, Mutations, directories_of, key_columns, mutations_of
+from mutator.engine.blocks.tombstone_columns import with_beside
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
@@ -319,9 +320,11 @@ def tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
     """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
     with storage_for(file.source.path).open(file.source.path) as stream:
         for table in tombstone_tables(stream):
-            types = {"committed": pa.int64()}
-            schema = pa.schema([(name, types.get(name, pa.large_binary())) for name in table.column_names])
-            table = table.cast(schema).combine_chunks()
+            table = with_beside(plan, table)
+            types = {"committed": pa.int64(), **{one.name: one.type for one in plan.beside_tombstones}}
+            known = [*tombstone_schema(plan.key_width).names, *(one.name for one in plan.beside_tombstones)]
+            schema = pa.schema([(name, types.get(name, pa.large_binary())) for name in known])
+            table = table.select(known).cast(schema).combine_chunks()
             hashes = hash_columns([ByteColumn.of_array(column) for column in key_columns(table)])
             yield table.append_column("hash", pa.array(hashes))
 

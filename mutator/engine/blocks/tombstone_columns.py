@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.side_columns import WAITING
 from mutator.engine.blocks.mutations import Mutations, key_names
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.order_columns import from_texts, met_orders, to_column, to_texts
+from mutator.rules.byte_columns import Flags, exchanged
+from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts
 from mutator.rules.register import NOTHING, RECORD
 
 
@@ -42,13 +44,51 @@ def _raised(plan: Plan, orders: Any, least: Any) -> Any:
     return orders if least is None else pc.max_element_wise(orders, to_column(plan.rows.order_type, [least])[0])
 
 
-def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
-    """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes."""
+def tombstone_table(
+    plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int, waiting: tuple[Any, Any] | None = None
+) -> Any:
+    """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes.
+
+    waiting: the rows that wait, NULL for none, and their side columns; None: none waits.
+    """
     times = pa.array(np.full(len(hashes), committed, np.int64))
-    return pa.table(
-        [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
-        [*key_names(len(keys)), "order", "committed", "hash"],
-    )
+    columns = [*keys, to_texts(plan.rows.order_type, orders), times]
+    found = pa.table(columns, [*key_names(len(keys)), "order", "committed"])
+    if waiting is None:
+        return with_beside(plan, found).append_column("hash", pa.array(hashes))
+    rows, sides = waiting
+    is_row = pa.array(flags(rows.is_valid()))
+    contents = plan.block_type.contents(rows.filter(is_row))
+    contents = exchanged(pa.nulls(len(rows), pa.large_binary()), [(np.flatnonzero(flags(is_row)), contents)])
+    found = found.append_column(WAITING, contents)
+    for column, field in zip(plan.kept(sides).flatten(), plan.side_columns, strict=True):
+        found = found.append_column(field, pc.if_else(is_row, column, pa.scalar(None, column.type)).cast(field.type))
+    return found.append_column("hash", pa.array(hashes))
+
+
+def with_beside(plan: Reading, table: Any) -> Any:
+    """Return a pa.Table of tombstones with the columns of what is kept beside them, NULLs where it lacks them."""
+    for field in plan.beside_tombstones:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
+
+
+def waits(table: Any) -> Flags:
+    """Return which tombstones of a pa.Table have a row that waits beside them."""
+    if WAITING not in table.column_names:
+        return np.zeros(table.num_rows, np.bool_)
+    return flags(table.column(WAITING).combine_chunks().is_valid())
+
+
+def waiting_rows(plan: Reading, table: Any) -> tuple[Any, Any]:
+    """Return the rows that wait beside tombstones, NULL for none, and their side columns."""
+    there, layout = np.flatnonzero(waits(table)), plan.rows.layouts["master"]
+    contents = table.column(WAITING).combine_chunks().drop_null().to_pylist()
+    rows = plan.block_type.from_contents(contents, layout)
+    rows = exchanged(pa.nulls(table.num_rows, rows.type), [(there, rows)])
+    kept = [table.column(one.name).combine_chunks() for one in plan.side_columns]
+    return rows, plan.sides(table.num_rows, None, kept)
 
 
 def own_orders(plan: Reading, table: Any) -> Any:

@@ -17,7 +17,7 @@ from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints, exchanged
+from mutator.rules.byte_columns import Flags, Ints, exchanged, rows_between
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register
@@ -42,7 +42,12 @@ class Winners(WinnerKeys):
         if not plan.register.leaves_one:
             found, first, last = last_of_keys(found)
             self._ends = first, last
+        self._combined = np.zeros(len(self.folded), np.bool_)  # with the last mutation of the key
+        if len(found) < len(self.folded) and self._ends is not None:
+            self._combined[:] = True
+            self._combined[self._ends[1]] = False
         self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
+        self._waits = np.zeros(len(found) if plan.buries_rows else 0, np.bool_)  # has a row beside its tombstone
         super().__init__(plan, found)
         self.tally, self.parts = tally, parts
         self.met = np.zeros(len(found), np.bool_)
@@ -137,8 +142,11 @@ class Winners(WinnerKeys):
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""
         for met in self._met_by(self._events(positions), olds, replaced):
+            numbers = positions[met.keys]
             if any(one is not None for one in (met.rows, met.orders, met.sides)):
-                self._left.append((positions[met.keys], met.orders, met.rows, met.sides))
+                self._left.append((numbers, met.orders, met.rows, met.sides))
+            if self.plan.buries_rows and met.decision.result in ("bury", "wait") and met.rows is not None:
+                self._waits[numbers] = flags(met.rows.is_valid())
             yield met
 
     def _events(self, positions: Ints) -> Events:
@@ -179,10 +187,13 @@ class Winners(WinnerKeys):
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
-    def meet_tombstones(self, positions: Ints, old_orders: Any, replaced: Flags | None = None) -> list[Met]:
+    def meet_tombstones(
+        self, positions: Ints, old_orders: Any, replaced: Flags | None = None, waiting: tuple[Any, ...] = ()
+    ) -> list[Met]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
         positions: numbers of the winners. old_orders: order values of the tombstones. replaced: as in ``meet_rows``.
+        waiting: as ``waiting_rows`` returns it, if the register buries rows.
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
@@ -196,7 +207,7 @@ class Winners(WinnerKeys):
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
-        seen = (old_orders,) if self.plan.register.reads_rows else ()
+        seen = (old_orders, *waiting) if self.plan.register.reads_rows else ()
         olds = Olds(TOMBSTONE, older, np.zeros(len(positions), np.bool_), *seen)
         for met in self._decided(positions, olds, replaced):
             decision, chosen = met.decision, met.keys[stays[met.keys]]
@@ -229,9 +240,10 @@ class Winners(WinnerKeys):
             if decision.result == "write":
                 insert.insert(-1, rest[chosen])
                 self.note_horizon(rest[chosen])
-            elif decision.result == "bury":
+            elif decision.result in ("bury", "wait"):
                 bury.append(rest[chosen])
-                self.note("inserted and deleted", bury[-1][self.found.upserts[bury[-1]]])
+                if decision.result == "bury":
+                    self.note("inserted and deleted", bury[-1][self.found.upserts[bury[-1]]])
         return np.concatenate(insert), np.concatenate(bury)
 
     def close(self) -> None:
@@ -240,11 +252,8 @@ class Winners(WinnerKeys):
         if len(found):
             self.tally.counts["feed superseded"] += int(found.counts.sum()) - len(self.folded)
             self.tally.high(to_value(order_type, pc.max(found.orders).as_py()))
-        if self._ends is not None and len(self.folded) > len(found):
-            combined = np.ones(len(self.folded), np.bool_)
-            combined[self._ends[1]] = False
-            self.tally.counts["feed combined"] += int(combined.sum())
-            self.tally.won.add("combined", self.folded.inputs[combined])
+        self.tally.counts["feed combined"] += int(self._combined.sum())
+        self.tally.won.add("combined", self.folded.inputs[self._combined])
         self.note("tied", np.flatnonzero(self.mixed))
 
     def note(self, remark: str, positions: Ints) -> None:
@@ -294,8 +303,11 @@ class Winners(WinnerKeys):
         for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
-            orders, *_ = self.left(positions)
-            yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now)
+            orders, rows, sides = self.left(positions)
+            waiting = None
+            if self.plan.buries_rows:
+                waiting = pc.if_else(pa.array(self._waits[positions]), rows, pa.scalar(None, rows.type)), sides
+            yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now, waiting)
 
     def _by_key(self, positions: Sequence[Ints]) -> Iterator[Ints]:
         """Yield positions in the order of the keys, so many at a time that their rows are few."""
@@ -324,7 +336,13 @@ class Winners(WinnerKeys):
 
     def _reject(self, reason: str, positions: Ints) -> None:
         self._rejected.append(positions)
-        found, positions = self.found, positions[: self.tally.room]
+        found = self.found
+        if self._ends is not None:  # all mutations that are left of a key are rejects, as its last one is
+            first, last = (end[positions] for end in self._ends)
+            found, positions = self.folded, rows_between(first, last)
+            self.tally.counts["feed rejected"] += len(positions) - len(first)
+            self._combined[positions] = False
+        positions = positions[: self.tally.room]
         rows, written = (column.take(pa.array(positions)) for column in (found.rows, found.written))
         shown = self.plan.block_type.shown(rows, written, self.plan.rows.spec)
         places = found.inputs[positions].tolist(), found.offsets[positions].tolist()

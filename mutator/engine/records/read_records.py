@@ -5,7 +5,7 @@ together, first its tombstone, then the master's record, then its mutations, the
 each split goes to all buckets, before all keys.
 
     ((bucket, (), FLOOR, (input, split)), order value)
-    ((bucket, key, TOMBSTONE, ()), (order value, commit time))
+    ((bucket, key, TOMBSTONE, ()), (order value, commit time, what is kept beside it, ...))
     ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
     ((bucket, key, FEED, precedence), (is delete, row[, mask of the fields that it leaves unset]))
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.side_columns import read_waiting
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
@@ -157,7 +157,7 @@ def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Eleme
     parse_order = order_parser(plan.rows.order_type)
     receipt = check_tombstones(plan, split, file)
     with storage_for(file.source.path).open(file.source.path) as stream:
-        for key, order, committed in read_tombstones(stream):
+        for (key, order, committed), beside in read_waiting(stream, plan.beside_tombstones):
             value = lowest_order(plan.rows.order_type) if order is None else parse_order(order)
-            yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed)
+            yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed, *beside)
     yield receipt_of(plan, split, receipt)

@@ -19,7 +19,8 @@ from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
 from mutator.rules.truth_table import Decision
 
-Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
+# Key, order value, commit time in ms, what is kept beside it
+Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
 Precedence = tuple[Any, ...]
 
 _CHANGES = ("write", "bury", "bury record", "drop")  # results that change a row
@@ -72,19 +73,22 @@ def merge_bucket(
             order = record[0][0] if known_floor is None else max(record[0][0], known_floor)
             old = Old(RECORD, order, record[1], record[2])
         elif tombstone is not None:
-            order = tombstone[0] if register.full else met_order(*tombstone, absences)
-            old = Old(TOMBSTONE, order if floor is None else max(order, floor))
+            order = tombstone[0] if register.full else met_order(tombstone[0], tombstone[1], absences)
+            order = order if floor is None else max(order, floor)
+            _, _, *beside = tombstone
+            old = Old(TOMBSTONE, order, beside[0], tuple(beside[1:])) if any(beside) else Old(TOMBSTONE, order)
         met_floor = floor if truncates or record is None else None  # as in ``floor_of``
         by = register
         if record is not None and stays is not None:
             is_outside = stays(old.row)
             by = LAST_WINS if folded is None and is_outside else register
             tally.counts[MET_IN_PART] += folded is not None and not is_outside
-        decision, new_row, new_order, new_sides, tied = by.meet_key(folded, old, met_floor)
+        met = by.meet_key(folded, old, met_floor)
+        decision, new_row, new_order, new_sides, tied = met
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, tied, horizon, rejected)
-            if won is not None:
+            if won is not None and decision.winner != "rejected":
                 for one in folded.left[:-1]:
                     won("combined", one.place)
         elif decision.master == "deleted by absence" and register.full:
@@ -93,6 +97,9 @@ def merge_bucket(
             tally.high(old.order)
         elif decision.master == "truncated":
             tally.orders.add(old.order)
+            tally.counts["waiting of truncated"] += decision.result == "wait"
+        if folded is None and decision.result in ("write", "touch", "wait"):
+            tally.note("partly cleared", key)
         decided[decision] += 1
         if spellings is not None and record is not None and decision.master not in ("removed", "truncated"):
             spellings.record(key)
@@ -123,10 +130,15 @@ def merge_bucket(
         if result == "drop":
             continue
         order, committed = _buried(result, tombstone, old.order, new_order, now)
-        if expire_before is not None and committed < expire_before:
+        waiting: tuple[Any, ...] = ()
+        if result == "keep tombstone" and old.row:
+            waiting = old.row, *old.sides
+        elif result in ("bury", "wait") and met.row is not None:
+            waiting = met.row, *new_sides
+        if expire_before is not None and committed < expire_before and not waiting:
             tally.expire(1, met_order(order, committed, absences))
         else:
-            bury((key, order, committed))
+            bury((key, order, committed, waiting))
     for decision, count in decided.items():
         tally.count(decision, count)
 
@@ -139,14 +151,14 @@ def raised(folded: Folded, order: Any) -> Folded:
 
 def _collect(
     group: Iterator[Element], counts: Counter[str], register: Register
-) -> tuple[tuple[Precedence, bytes, tuple[Any, ...]] | None, tuple[Any, int] | None, Folded | None, bool]:
+) -> tuple[tuple[Precedence, bytes, tuple[Any, ...]] | None, tuple[Any, ...] | None, Folded | None, bool]:
     """Return what a key's sorted elements are; count those of the master.
 
     Returns the precedence, the row and the sides of the master's record, the order value and commit time of the
     tombstone, the folded mutations, and whether the master has several rows.
     """
     record: tuple[Precedence, bytes, tuple[Any, ...]] | None = None
-    tombstone: tuple[Any, int] | None = None
+    tombstone: tuple[Any, ...] | None = None
     duplicates = False
     for element in group:
         (_, _, side, precedence), value = element
@@ -156,7 +168,7 @@ def _collect(
                 duplicates = True
             record = precedence, value[1], value[2:]
         elif side == read_records.TOMBSTONE:
-            tombstone = (value[0], value[1])
+            tombstone = value
             counts["tombstones in"] += 1
         else:  # the mutations come last
             mutations = ((place, value) for (_, _, _, place), value in chain([element], group))
@@ -176,9 +188,9 @@ def _note_winner(
 ) -> None:
     """Note the remarks on the mutations of a key."""
     winner, outcome = folded.last, decision.winner
-    combined = max(len(folded.left) - 1, 0)
-    tally.counts["feed superseded"] += folded.mutations - 1 - combined
-    tally.counts["feed combined"] += combined
+    others = folded.left[:-1]
+    tally.counts["feed superseded"] += folded.mutations - 1 - len(others)
+    tally.counts["feed rejected" if outcome == "rejected" else "feed combined"] += len(others)
     tally.high(winner.order)
     if old.kind != NOTHING:
         tally.orders.add(old.order)
@@ -202,11 +214,12 @@ def _note_winner(
         if folded.upserts:
             tally.note("inserted and deleted", key)
     elif outcome == "rejected" and rejected is not None:
-        rejected(winner, decision.reason)
+        for one in (*others, winner):  # all mutations that are left of a key are rejects, as its last one is
+            rejected(one, decision.reason)
 
 
 def _buried(
-    result: str, tombstone: tuple[Any, int] | None, old_order: Any, new_order: Any, now: int
+    result: str, tombstone: tuple[Any, ...] | None, old_order: Any, new_order: Any, now: int
 ) -> tuple[Any, int]:
     """Return the order value and commit time of a key's tombstone.
 
@@ -214,11 +227,11 @@ def _buried(
     """
     if result == "bury record":
         return old_order, now
-    if result == "bury":
+    if result in ("bury", "wait"):
         return new_order, now
     assert tombstone is not None
     if result == "keep tombstone":
-        return tombstone
+        return tombstone[0], tombstone[1]
     # The same delete again changes nothing, so it does not make the tombstone newer.
     return new_order, now if new_order > tombstone[0] else tombstone[1]
 

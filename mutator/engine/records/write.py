@@ -115,20 +115,22 @@ class _Tombstones:
         self._plan, self._files, self._tally = plan, files, tally
         self._floor = None if plan.register.full else plan.floor  # as in ``Output.kept_tombstones``
         self._batch: list[Tombstone] = []
+        self._waiting: list[tuple[Any, ...]] = []  # what is kept beside each
 
-    def append(self, tombstone: tuple[tuple[bytes, ...], Any, int]) -> None:
-        key, order, committed = tombstone
-        if self._floor is not None and met_order(order, committed, self._plan.absences) <= self._floor:
+    def append(self, tombstone: tuple[tuple[bytes, ...], Any, int, tuple[Any, ...]]) -> None:
+        key, order, committed, waiting = tombstone
+        if self._floor is not None and not waiting and met_order(order, committed, self._plan.absences) <= self._floor:
             self._tally.counts["covered"] += 1
             return
         self._batch.append((key, format_order(self._plan.rows.order_type, order), committed))
+        self._waiting.append(waiting or (None,) * len(self._plan.beside_tombstones))
         if len(self._batch) == _BATCH:
             self.flush()
 
     def flush(self) -> None:
-        batch, self._batch = self._batch, []
+        batch, self._batch, waiting, self._waiting = self._batch, [], self._waiting, []
         if batch:
-            self._files.bury(tombstone_table(self._plan.key_width, batch))
+            self._files.bury(tombstone_table(self._plan.key_width, batch, self._plan.beside_tombstones, waiting))
 
 
 class _Changes:

@@ -234,7 +234,8 @@ def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
     """Return the elements that the merge of a bucket takes, in its order."""
     found: list[Element] = []
     if before.kind == "tombstone":
-        found.append(((0, _KEY, TOMBSTONE, ()), (before.order, before.committed or 0)))
+        beside = (before.content, *before.sides) if before.content else ()
+        found.append(((0, _KEY, TOMBSTONE, ()), (before.order, before.committed or 0, *beside)))
     if before.kind == "record":
         place = precedence(before.order, 0, 0, 0, before.content)
         found += [((0, _KEY, MASTER, place), (False, before.content, *before.sides))] * (1 + before.duplicates)
@@ -244,8 +245,9 @@ def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
 def _after(before: Held, winner: KeyMutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
     """Return what the master has after a merge. rows, buried: its records and its tombstones."""
     if buried:
-        _, order, committed = buried[0]
-        return Held("tombstone", order, committed=committed)
+        _, order, committed, waiting = buried[0]
+        row, *sides = waiting or (b"",)
+        return Held("tombstone", order, content=row, committed=committed, sides=tuple(sides))
     if not rows:
         return NOTHING
     _, (content, order, *sides) = rows[0]
