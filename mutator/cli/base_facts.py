@@ -37,7 +37,7 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
         aside = failed_files(opened, partial(merged_after, Log(opened.path)))
     else:
         from mutator.dataset.versions.opening import open_snapshot
-        from mutator.table.version_points import points_before
+        from mutator.table.version_times import points_before
         from mutator.workflow.to_table.table_target import merged_after_of
 
         found = measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
@@ -77,7 +77,7 @@ def base_report(base: str, table: str | None, status: BaseStatus) -> BaseReport:
 def _of_table(table: str) -> tuple[list[VersionPoint], int]:
     """Return the newest versions of a table, oldest first, and the number of all."""
     from mutator.dataset.versions.opening import open_snapshot
-    from mutator.table.version_points import points_before
+    from mutator.table.version_times import points_before
 
     found: list[VersionPoint] = []
     with suppress(MutatorError):  # the problems of the status say what cannot be read

@@ -2,12 +2,10 @@
 
 exceptions       the classes, one a family of exit codes, and ``error``, which makes one from the catalogue
 run_errors       the catalogue: errors of runs
-workflow_errors  errors of workflows, and of runs over partitions
+workflow_errors  errors of workflows, and of runs over partitions or many tables
 feed_errors      errors of feeds, changed rows and insert overwrites
-many_errors      errors of runs of many tables
 version_errors   errors of versioned tables
-table_errors     errors about tables that others own
-python_errors    errors of Python callers: arguments, tables in memory
+table_errors     errors about tables that others own, and of Python callers: arguments, tables in memory
 parts            the parts of a message that each audience writes in its own way
 display          text as messages may show it
 interrupts       signals: stop at once, or at the next safe point

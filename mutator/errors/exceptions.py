@@ -12,13 +12,11 @@ from typing import TypeVar
 
 from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.feed_errors import CHANGES, FEEDS, OVERWRITES
-from mutator.errors.many_errors import MANY
 from mutator.errors.parts import Writers, marked, part_of, plain, quoting, said
-from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
-from mutator.errors.table_errors import TABLES
+from mutator.errors.table_errors import PYTHON, TABLES
 from mutator.errors.version_errors import VERSIONS
-from mutator.errors.workflow_errors import WORKFLOWS
+from mutator.errors.workflow_errors import MANY, WORKFLOWS
 
 Item = TypeVar("Item")
 _NOTE = "(error {} of mutator)"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
+from mutator.pipeline.version_point import VersionPoint, point_of
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -60,3 +62,11 @@ def time_of(time: datetime | str) -> datetime:
 def microseconds_of(committed: str) -> int:
     """Return a commit time as microseconds since 1970."""
     return (datetime.fromisoformat(committed) - _EPOCH) // timedelta(microseconds=1)
+
+
+def points_before(snapshot: Snapshot) -> Iterator[VersionPoint]:
+    """Yield the versions up to a snapshot, newest first, as far as the log has them."""
+    log, newest = TableLog(snapshot.table), snapshot.version.number  # the version of a snapshot is abridged
+    for version in log.backwards(newest, min(log.numbers(), default=newest)):
+        added = sum(one.bytes for one in version.stored())
+        yield point_of(version, added, version.seconds)

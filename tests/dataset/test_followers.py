@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.followers import Followed, Newest
-from mutator.dataset.symlinks import follow_with_symlinks
+from mutator.dataset.followers import Followed, Newest, follow_with_symlinks
 from mutator.errors import error
 from mutator.storage.local import LocalStorage
 from mutator.workflow.directory import restore, versions

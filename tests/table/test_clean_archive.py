@@ -16,7 +16,7 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.table.commit import Outdated, commit_next
 from mutator.table.table import Table
-from mutator.table.version_points import points_before
+from mutator.table.version_times import points_before
 from tests.support.cleaned_table import AGAIN, quick, rows, rows_of, table_of_some_versions
 
 __all__ = ["quick", "table_of_some_versions"]  # fixtures

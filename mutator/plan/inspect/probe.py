@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, BinaryIO, cast
 
 from mutator.config.settings import RowSpec
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import EncodingFault, HeaderFault, NotReadable, OtherForm
@@ -24,12 +24,11 @@ from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.quotes import ends_lines
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
-from mutator.plan.inspect.file_encoding import encoding_of, unreadable_header
 from mutator.plan.inspect.first_rows import HEAD, BlockStream, RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
-from mutator.rules.encodings import UTF8, transcoded
+from mutator.rules.encodings import UTF8, contradiction, exact, transcoded
 from mutator.rules.envelope import several_tables
 from mutator.rules.envelopes import fields_of_tables, has_tables
 from mutator.rules.header_lines import configured_names, header_names
@@ -370,3 +369,26 @@ def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
     if compression is None:
         return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
     return io.BytesIO(b"".join(decompress(blocks(stream), compression)))
+
+
+def encoding_of(wanted: str, path: str, head: bytes) -> str:
+    """Return the encoding of a delimited file. Raises DataError where its first bytes show another one.
+
+    wanted: as the user set it. head: the first bytes, uncompressed.
+    """
+    wide = lines.wide_encoding(head)
+    if wide is not None and not wanted.startswith(wide.lower()):
+        cure = f", or convert it to UTF-8 (iconv -f {wide} -t UTF-8)"
+        raise error("encoding", path=path, what=f"{wide} text", name=wide.lower(), cure=cure)
+    if found := contradiction(wanted, head):
+        what = f"{found} text" if found.startswith("not") else f"{found} text, not {wanted}"
+        raise error("encoding", path=path, what=what, name=UTF8, cure="")
+    return exact(wanted, head)
+
+
+def unreadable_header(path: str, encoding: str) -> MutatorError:
+    """Return the error of a file whose header is not in its encoding."""
+    wanted = encoding if encoding != UTF8 else "UTF-8"
+    cure = ", if it is of a Windows program" if encoding == UTF8 else ""
+    what = f"not {wanted} text: its header has other bytes"
+    return error("encoding", path=path, what=what, name="cp1252" if encoding == UTF8 else UTF8, cure=cure)

@@ -1,11 +1,10 @@
 """All checks of plausible mistakes, in the order in which one mistake may look like another."""
 
 from mutator.config import Config
-from mutator.plan.inspect.stated_keys import warnings_on_keys
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters, null_warnings
 from mutator.plan.mistakes.header_rows import check_header_rows
-from mutator.plan.mistakes.id_forms import id_warnings
+from mutator.plan.mistakes.id_forms import id_warnings, warnings_on_keys
 from mutator.plan.mistakes.op_codes import (
     check_forgotten_dialect,
     check_forgotten_op,

@@ -1,19 +1,22 @@
-"""Warn of IDs in master and feed that are spelled in different ways (``rules.id_spellings``).
+"""Warn of IDs in master and feed that are spelled in different ways (``rules.id_spellings``), and of other IDs.
 
-No warning where two IDs of one side differ in nothing else: then such IDs are different records.
+A producer may state the ID in a file beside its feed files, as ``_metadata.json`` of open mirroring does. There is no
+warning of spellings where two IDs of one side differ in nothing else: then such IDs are different records.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import is_normalized
 
-from mutator.config.settings import KeySpec
+from mutator.config.settings import KeySpec, RowSpec
 from mutator.errors.display import key_text
-from mutator.errors.parts import MASTER, value_in_quotes
+from mutator.errors.parts import MASTER, setting, value_in_quotes
+from mutator.plan.inspect.envelopes import key_in
 from mutator.plan.inspect.first_rows import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample, typed_texts
+from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.facts import is_fraction
 from mutator.rules.id_spellings import INVISIBLE, have_spellings, plain_id
 
@@ -117,3 +120,13 @@ def _differs(has: Callable[[bytes], bool], values: Sequence[bytes], others: Sequ
 
 def _shown(row: Row) -> str:
     return value_in_quotes(key_text(row))
+
+
+def warnings_on_keys(rows: RowSpec, feed: Sequence[Source]) -> Iterator[str]:
+    """Yield a warning if the ID is another than the one that is stated."""
+    stating = map(key_in, feed if ENVELOPES[rows.ops.envelope].traces.key_file else ())
+    names, where = next((one for one in stating if one[0]), ((), ""))
+    if names and {*names} != {*map(str, rows.key.ids)}:
+        shown, own = ", ".join(names), ", ".join(map(str, rows.key.ids))
+        cure = f"if the rows have that one, set {setting(f'key={shown}')} in a new master"
+        yield f"{where} says that {shown} is the ID of the rows, and {setting('key')} is {own}: {cure}"

@@ -16,8 +16,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.followers import Followed, Follower, Newest, follow
-from mutator.dataset.symlinks import follow_with_symlinks
+from mutator.dataset.followers import Followed, Follower, Newest, follow, follow_with_symlinks
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
