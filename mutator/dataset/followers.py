@@ -3,8 +3,8 @@
 ``workflow.directory.versions`` has the list of followers, and calls ``follow`` with it in ``publish``, which each
 version of a base passes. (Each version of a table passes ``table.commit.hinted``; nothing follows it yet.) The files of
 a follower are never the truth. A process may be killed before the call, and a follower may fail, which is a warning:
-the base is as good, and the next command makes up for it. ``follow_with_symlinks`` is such a follower: a list of the newest files
-for Hive, Trino and Presto (``SymlinkTextInputFormat``).
+the base is as good, and the next command makes up for it. One is here: the list of the files of a master
+for symlink tables of Hive and Trino, on storages without renames, where each version has a path of its own.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,18 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags
-from mutator.rules.dialects.image_messages import Columns, ImageMessages, columns_of, objects_in_list, unknown_member
-from mutator.rules.dialects.messages import FIELD, OrderPart, rejected, table_name
-from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.dialects.image_messages import (
+    Changes,
+    Columns,
+    ImageMessages,
+    Texts,
+    objects_in_list,
+    unknown_member,
+)
+from mutator.rules.dialects.message_dialects import codes_of
+from mutator.rules.dialects.messages import OrderPart
+from mutator.rules.envelope import FirstOfFile
 
-_DDL = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"CINDEX", b"DINDEX", b"QUERY")
-_TRANSACTION = (b"GTID", b"XACOMMIT", b"XAROLLBACK")
 _TYPE = re.compile(r"\s*([a-z]+)(?:\((\d+)(?:,\s*(\d+))?\))?")
 _TYPES = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "integer", "year"), pa.int32()),
@@ -71,27 +77,15 @@ class CanalJson(ImageMessages):
     """The envelope of Canal's flat messages."""
 
     title = "Canal"
-    codes = {  # noqa: RUF012
-        **{code: code.lower() for code in (b"INSERT", b"INIT", b"UPDATE", b"DELETE", b"TRUNCATE")},
-        **dict.fromkeys(_DDL, b"schema change"),
-        **dict.fromkeys(_TRANSACTION, b"transaction"),
-        b"MHEARTBEAT": b"heartbeat",
-    }
+    codes = codes_of("canal-json")
     parts = (OrderPart("message.id", "long", "id"),)
     kind = "type"
     images = ("data",)
-    says = ("database", "table", "id", "old", "mysqlType")
+    of_table = ("database", "table")
+    says = (*of_table, "id", "old", "mysqlType")
+    objects = ("data", "old")
+    cure = "have Canal write it, or order by the names of the files"
     key_members = ("pkNames",)
-
-    def table_of(self, columns: Columns) -> Sequence[str | None]:
-        """Return database.table of each message."""
-        databases, tables = (columns[name].to_pylist() for name in ("database", "table"))
-        return [table_name(None, *names) for names in zip(databases, tables, strict=True)]
-
-    def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
-        """Return the batch."""
-        ids = columns["id"]
-        return self.parts if ids.null_count < len(ids) else ()
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
         """Return the fields of a table in its messages, with their types in MySQL."""
@@ -113,52 +107,13 @@ class CanalJson(ImageMessages):
                 values[row], bad[row] = None, True
         return pa.array(values, pa.binary()), bad, "has a character that is no byte, as Canal has binary values"
 
-    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
-        """Return a row for each row in a message, or two for one that changes the key."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        orders = self.order_columns(columns, records)
-        said = self.ordered(self.said(columns), orders, "have Canal write it, or order by the names of the files")
-        names = [one.name for one in records if one.name not in (FIELD, *self.beside)]
-        known = {*names, *(one.name for one in self.fields_of_table or ())}
-        acts = {self.delete, *(self.upsert_codes or ())}
-        codes, images, rows = list[bytes | None](), [list[Any](), list[Any]()], list[int]()
-        texts = zip(said, columns["data"].to_pylist(), columns["old"].to_pylist(), strict=True)
-        for number, (code, news, olds) in enumerate(texts):
-            pairs: list[tuple[Any, Any]] = [({}, {})]
-            if code in acts:
-                data = objects_in_list(news)
-                old = objects_in_list(olds or b"[]") if code == self.update else []
-                unknown = next((name for one in data or () for name in one if name not in known), None)
-                if not data or old is None or len(old) > len(data):
-                    lacking = "data" if not data else "old"
-                    code = rejected(f"has no array of objects in '{lacking}', or no row in it, or a member twice")
-                elif unknown is not None:
-                    code = rejected(unknown_member("data", unknown))
-                else:
-                    old = [*old, *([{}] * (len(data) - len(old)))]
-                    pairs = [({**after, **changed}, after) for after, changed in zip(data, old, strict=True)]
-            for pair in pairs:
-                codes.append(code)
-                rows.append(number)
-                for image, one in zip(images, pair, strict=True):
-                    image.append(one)
-        before, after = (columns_of(image, dict.fromkeys((*names, *self.keys))) for image in images)
-        index = np.array(rows, np.int64)
-        orders = {name: column.take(pa.array(index)) for name, column in orders.items()}
-        several = len(index) > len(batch)
-        found = self.changes(
-            self.keyed(codes, before, after), (before, after), orders, records, index if several else None
-        )
-        return self._last_of_each(found) if several else found
-
-    def _last_of_each(self, found: Unwrapped) -> Unwrapped:
-        """Return rows without the changes that a later one in the same message replaces."""
-        assert found.rows is not None
-        acts = {self.delete, *(self.upsert_codes or ())}
-        codes = found.batch.column(FIELD).to_pylist()
-        keys = zip(*(found.batch.column(name).to_pylist() for name in self.keys), strict=True)
-        last = dict[Any, int]()
-        for row, (number, code, key) in enumerate(zip(found.rows.tolist(), codes, keys, strict=True)):
-            last[(number, key) if code in acts else row] = row
-        kept = np.sort(np.fromiter(last.values(), np.int64, len(last)))
-        return Unwrapped(found.batch.take(pa.array(kept)), found.rows[kept])
+    def changes_in(self, code: bytes | None, objects: Texts, known: Set[str]) -> Changes:
+        """Return the images of each row of ``data``."""
+        data, old = objects_in_list(objects[0]), objects_in_list(objects[1] or b"[]") if code == self.update else []
+        if not data or old is None or len(old) > len(data):
+            return f"has no array of objects in '{'old' if data else 'data'}', or no row in it, or a member twice"
+        unknown = next((name for one in data for name in one if name not in known), None)
+        if unknown is not None:
+            return unknown_member("data", unknown)
+        before = [*old, *([{}] * (len(data) - len(old)))]
+        return [({**after, **changed}, after) for after, changed in zip(data, before, strict=True)]

@@ -27,22 +27,27 @@ What is easily read wrong:
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.dialects.image_messages import Columns, ImageMessages, Members, columns_of, object_in, unknown_member
-from mutator.rules.dialects.messages import FIELD, OrderPart, rejected, table_name
-from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.dialects.image_messages import (
+    Changes,
+    Columns,
+    ImageMessages,
+    Texts,
+    no_object,
+    object_in,
+    unknown_member,
+)
+from mutator.rules.dialects.message_dialects import codes_of
+from mutator.rules.dialects.messages import OrderPart
+from mutator.rules.envelope import FirstOfFile
 
 _LOAD, _OPERATION, _BEFORE, _PREFIX = b"load", "metadata.operation", "before-image", "BI_"
-_CONTROL = (
-    *(b"create-table", b"drop-table", b"rename-table", b"change-columns"),
-    *(b"add-column", b"drop-column", b"rename-column", b"column-type-change"),
-)
 _ORDER = (
     OrderPart(
         "message.stream-position",
@@ -62,20 +67,15 @@ class DmsJson(ImageMessages):
     """The envelope of messages of AWS DMS."""
 
     title = "AWS DMS"
-    codes = {  # noqa: RUF012
-        **{code: code for code in (_LOAD, b"insert", b"update", b"delete")},
-        **dict.fromkeys(_CONTROL, b"schema change"),
-    }
+    codes = codes_of("aws-dms-json")
     parts = (*_ORDER, *_TIMES)
     kind = _OPERATION
     images = ("data",)
-    says = ("metadata.schema-name", "metadata.table-name", _BEFORE, *(one.path for one in parts))
+    of_table = ("metadata.schema-name", "metadata.table-name")
+    says = (*of_table, _BEFORE, *(one.path for one in parts))
+    objects = ("data", _BEFORE)
     unordered = frozenset({_LOAD})
-
-    def table_of(self, columns: Columns) -> Sequence[str | None]:
-        """Return schema.table of each message."""
-        schemas, tables = (columns[f"metadata.{name}-name"].to_pylist() for name in ("schema", "table"))
-        return [table_name(*names) for names in zip(schemas, (None for _ in schemas), tables, strict=True)]
+    cure = "set IncludeTransactionDetails, or order_by, as the files can"
 
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
         """Return the position in the log, unless all changes have one that cannot be compared."""
@@ -88,32 +88,14 @@ class DmsJson(ImageMessages):
         found = super().fields_in(columns, first)
         return pa.schema([one for one in found if not _is_before(one.name, {*found.names})])
 
-    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
-        """Return a row for each message, or two for one that changes the key."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        orders = self.order_columns(columns, records)
-        codes = self.ordered(self.said(columns), orders, "set IncludeTransactionDetails, or order_by, as the files can")
-        names = [one.name for one in records if one.name not in (FIELD, *self.beside)]
-        known = {*names, *(one.name for one in self.fields_of_table or ())}
-        acts = {self.delete, *(self.upsert_codes or ())}
-        images: tuple[list[Members], list[Members]] = ([{}] * len(batch), [{}] * len(batch))
-        texts = zip(columns["data"].to_pylist(), columns[_BEFORE].to_pylist(), strict=True)
-        for row, (data, before) in enumerate(texts):
-            if codes[row] not in acts:
-                continue
-            after, old = object_in(data or b""), object_in(before or b"{}")
-            if after is None or old is None:
-                lacking = "data" if after is None else _BEFORE
-                codes[row] = rejected(f"has no JSON object in '{lacking}', or one with a member twice")
-                continue
-            marked = {name.removeprefix(_PREFIX): value for name, value in after.items() if _is_before(name, known)}
-            unknown = next((one for one in after if one not in known and not _is_before(one, known)), None)
-            if unknown is not None:
-                codes[row] = rejected(unknown_member("data", unknown))
-                continue
-            images[0][row], images[1][row] = {**after, **marked, **old}, after
-        before, after = (columns_of(one, dict.fromkeys((*names, *self.keys))) for one in images)
-        return self.changes(self.keyed(codes, before, after), (before, after), orders, records)
+    def changes_in(self, code: bytes | None, objects: Texts, known: Set[str]) -> Changes:
+        """Return the images of the row in ``data``."""
+        after, old = object_in(objects[0] or b""), object_in(objects[1] or b"{}")
+        if after is None or old is None:
+            return no_object("data" if after is None else _BEFORE)
+        marked = {name.removeprefix(_PREFIX): value for name, value in after.items() if _is_before(name, known)}
+        unknown = next((one for one in after if one not in known and not _is_before(one, known)), None)
+        return [({**after, **marked, **old}, after)] if unknown is None else unknown_member("data", unknown)
 
 
 def _is_before(name: str, known: Set[str]) -> bool:

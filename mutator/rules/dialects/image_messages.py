@@ -7,8 +7,7 @@ that say something are read. The fields are those of the images of one table.
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -27,13 +26,16 @@ from mutator.rules.dialects.messages import (
     of_other_table,
     other_table,
     rejected,
+    table_name,
 )
-from mutator.rules.envelope import FirstOfFile
+from mutator.rules.envelope import FirstOfFile, Unwrapped
 from mutator.rules.json_paths import NULLS, OTHERS
 from mutator.rules.order_columns import flags
 
 Columns = Mapping[str, Any]
 Members = Mapping[str, bytes | None]  # of an object, the texts of their values
+Texts = Sequence[bytes | None]
+Changes = str | list[tuple[Members, Members]]  # images before and after, or why a message is a reject
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NAMES = msgspec.json.Decoder(list[str])
@@ -101,6 +103,11 @@ def columns_of(objects: Sequence[Members], names: Iterable[str]) -> dict[str, An
     return {name: pa.array([one.get(name) for one in objects], pa.large_binary()) for name in names}
 
 
+def no_object(image: str) -> str:
+    """Return the reason of a row without an image that can be read."""
+    return f"has no JSON object in '{image}', or one with a member twice"
+
+
 def unknown_member(image: str, name: str) -> str:
     """Return the reason of a row with a member that is no field."""
     return f"has the member '{image}.{name}', which none of the first rows has; name it in output.schema"
@@ -112,20 +119,32 @@ class ImageMessages(MessageRows):
 
     title: ClassVar[str]  # of the program that writes them
     images: ClassVar[tuple[str, ...]]  # the members with images
+    of_table: ClassVar[tuple[str, ...]]  # those that name the table, or its schema and the table
     says: ClassVar[tuple[str, ...]]  # the other members that are read, or their paths
+    objects: ClassVar[tuple[str, ...]] = ()  # the members for ``changes_in``
+    cure: ClassVar[str]  # a part of a message: how the fields that order messages come into them
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
     parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
     key_members: ClassVar[tuple[str, ...]] = ()  # the members that may name the fields of the ID
     orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
 
-    @abstractmethod
     def table_of(self, columns: Columns) -> Sequence[str | None]:
         """Return the table of each message."""
+        names = zip(*(columns[name].to_pylist() for name in self.of_table), strict=True)
+        return [table_name(None, *(None, *one)[-2:]) for one in names]
 
-    @abstractmethod
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
         """Return the fields that order messages such as the first ones of a file; none if nothing does."""
+        values = columns[self.parts[0].path]
+        return self.parts if values.null_count < len(values) else ()
+
+    def changes_in(self, code: bytes | None, objects: Texts, known: Set[str]) -> Changes:
+        """Return the images before and after each change in a message, or why it is a reject.
+
+        objects: the texts of the members ``objects``. known: the fields of the table.
+        """
+        raise NotImplementedError
 
     @property
     def _acts(self) -> frozenset[bytes]:
@@ -235,19 +254,57 @@ class ImageMessages(MessageRows):
             found.append(code)
         return found
 
+    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
+        """Return a row for each change in a message, or two for one that changes the key."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        orders = self.order_columns(columns, records)
+        names = [one.name for one in records if one.name not in (FIELD, *self.beside)]
+        known = {*names, *(one.name for one in self.fields_of_table or ())}
+        acts = {self.delete, *(self.upsert_codes or ())}
+        codes, images, rows = list[bytes | None](), list[tuple[Members, Members]](), list[int]()
+        texts = zip(*(columns[name].to_pylist() for name in self.objects), strict=True)
+        for row, (code, objects) in enumerate(zip(self.ordered(self.said(columns), orders), texts, strict=True)):
+            found = self.changes_in(code, objects, known) if code in acts else [({}, {})]
+            if isinstance(found, str):
+                code, found = rejected(found), [({}, {})]
+            codes += [code] * len(found)
+            rows += [row] * len(found)
+            images += found
+        before, after = (
+            columns_of([one[side] for one in images], dict.fromkeys((*names, *self.keys))) for side in (0, 1)
+        )
+        codes = self.keyed(codes, before, after)
+        if len(rows) == len(batch):
+            return self.changes(codes, (before, after), orders, records)
+        index = np.array(rows, np.int64)
+        orders = {name: column.take(pa.array(index)) for name, column in orders.items()}
+        return self._last_of_each(self.changes(codes, (before, after), orders, records, index))
+
+    def _last_of_each(self, found: Unwrapped) -> Unwrapped:
+        """Return rows without the changes that a later one in the same message replaces."""
+        assert found.rows is not None
+        acts = {self.delete, *(self.upsert_codes or ())}
+        codes = found.batch.column(FIELD).to_pylist()
+        keys = zip(*(found.batch.column(name).to_pylist() for name in self.keys), strict=True)
+        last = dict[Any, int]()
+        for row, (number, code, key) in enumerate(zip(found.rows.tolist(), codes, keys, strict=True)):
+            last[(number, key) if code in acts else row] = row
+        kept = np.sort(np.fromiter(last.values(), np.int64, len(last)))
+        return Unwrapped(found.batch.take(pa.array(kept)), found.rows[kept])
+
     def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
         """Return the columns of the fields that order, as far as the run reads them."""
         parts = [part for part in self.parts if part.name in records.names]
         return {part.name: part.values(columns[part.path]) for part in parts}
 
-    def ordered(self, codes: Sequence[bytes | None], orders: Columns, cure: str) -> list[bytes | None]:
+    def ordered(self, codes: Sequence[bytes | None], orders: Columns) -> list[bytes | None]:
         """Return op codes; of rows without the first of the fields that order, the reason of a reject."""
         parts = [part for part in self.parts if part.name in orders]
         if not parts:
             return [*codes]
         missing = orders[parts[0].name].is_null().to_pylist()
         others = {None, *self.ignore_codes, *self.unordered}
-        reason = rejected(f"has no {parts[0].path} that can be read, which orders messages; {cure}")
+        reason = rejected(f"has no {parts[0].path} that can be read, which orders messages; {self.cure}")
         return [
             reason if lacks and code not in others and not is_rejected(code) and other_table(code) is None else code
             for code, lacks in zip(codes, missing, strict=True)

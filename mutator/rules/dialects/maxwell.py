@@ -30,13 +30,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.dialects.image_messages import Columns, ImageMessages
-from mutator.rules.dialects.messages import OrderPart, rejected, table_name
+from mutator.rules.dialects.message_dialects import codes_of
+from mutator.rules.dialects.messages import OrderPart, rejected
 from mutator.rules.envelope import Unwrapped
 from mutator.rules.json_paths import OTHERS
 from mutator.rules.order_columns import flags
 
-_BOOTSTRAP, _NO_ROWS = b"bootstrap-insert", (b"bootstrap-start", b"bootstrap-complete")
-_DDL = [b"%b-%b" % (what, how) for what in (b"table", b"database") for how in (b"create", b"alter", b"drop")]
+_BOOTSTRAP = b"bootstrap-insert"
 _LAST = pa.scalar(str(2**63 - 1).encode(), pa.large_binary())
 _OFFSET = OrderPart("message.xoffset", "long", "xoffset")
 _POSITION = (
@@ -53,21 +53,15 @@ class MaxwellJson(ImageMessages):
     """The envelope of Maxwell's messages."""
 
     title = "Maxwell"
-    codes = {  # noqa: RUF012
-        **{code: code for code in (b"insert", b"update", b"delete", _BOOTSTRAP, *_NO_ROWS)},
-        **dict.fromkeys(_DDL, b"schema change"),
-    }
+    codes = codes_of("maxwell-json")
     parts = (*_POSITION[:-1], *_TRANSACTION)
     kind = "type"
     images = ("data",)
-    says = ("database", "table", "position", "xid", "xoffset", "commit")
+    of_table = ("database", "table")
+    says = (*of_table, "position", "xid", "xoffset", "commit")
     key_members = ("primary_key_columns",)
     unordered = frozenset({_BOOTSTRAP})
-
-    def table_of(self, columns: Columns) -> Sequence[str | None]:
-        """Return database.table of each message."""
-        databases, tables = (columns[name].to_pylist() for name in ("database", "table"))
-        return [table_name(None, *names) for names in zip(databases, tables, strict=True)]
+    cure = "set output_binlog_position, or output_commit_info"
 
     def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
         """Return the position, else the transaction if nothing ties in it."""
@@ -105,7 +99,7 @@ class MaxwellJson(ImageMessages):
         after = {name[5:]: column for name, column in columns.items() if name.startswith("data.")}
         before = {name: pc.coalesce(columns[f"old.{name}"], column) for name, column in after.items()}
         orders = self.order_columns(columns, records)
-        codes = self.ordered(self.said(columns), orders, "set output_binlog_position, or output_commit_info")
+        codes = self.ordered(self.said(columns), orders)
         codes = self.keyed(codes, before, after)
         if "message.xid" in orders:
             for row in np.flatnonzero(flags(columns["xoffset"].is_null())).tolist():

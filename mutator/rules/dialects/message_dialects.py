@@ -30,6 +30,36 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+# The values of the member that says what a message is, by dialect, and their op codes
+_CODES: Mapping[str, Mapping[str, str]] = {
+    "maxwell-json": {
+        **{code: code for code in _words("insert update delete bootstrap-insert bootstrap-start bootstrap-complete")},
+        **{f"{what}-{how}": "schema change" for what in ("table", "database") for how in ("create", "alter", "drop")},
+    },
+    "canal-json": {
+        **{code.upper(): code for code in _words("insert init update delete truncate")},
+        **dict.fromkeys(_words("CREATE ALTER ERASE RENAME CINDEX DINDEX QUERY"), "schema change"),
+        **dict.fromkeys(_words("GTID XACOMMIT XAROLLBACK"), "transaction"),
+        "MHEARTBEAT": "heartbeat",
+    },
+    "ogg-json": {code[0].upper(): code for code in _words("insert update delete truncate")},
+    "aws-dms-json": {
+        **{code: code for code in _words("load insert update delete")},
+        **dict.fromkeys(_words("create-table drop-table rename-table change-columns"), "schema change"),
+        **dict.fromkeys(_words("add-column drop-column rename-column column-type-change"), "schema change"),
+    },
+}
+
+
+def codes_of(dialect: str) -> dict[bytes, bytes]:
+    """Return the op codes of a dialect whose messages have images in members of their own.
+
+    >>> codes_of("ogg-json")
+    {b'I': b'insert', b'U': b'update', b'D': b'delete', b'T': b'truncate'}
+    """
+    return {value.encode(): code.encode() for value, code in _CODES[dialect].items()}
+
+
 def _is_debezium(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
     """Return whether files have messages: each names its connector in ``source``, and has a member for an image."""
     prefix = "payload." if "schema" in names else ""
@@ -64,33 +94,38 @@ _OF_DEBEZIUM = {
 }
 
 
-def _with_images(upserts: str, ignored: str) -> Mapping[str, str]:
-    """Return what a dialect decides whose messages have images in members of their own. Both arguments: op codes."""
-    words = {"deleted.op.code": "delete", "truncate.op.code": "truncate"}
-    return {**_OF_DEBEZIUM, **words, "upsert.op.code": upserts, "ignore.op.code": ignored}
+_UPSERTS = ("bootstrap-insert", "init", "insert", "load", "update")
 
 
-_OF_MAXWELL = _with_images(
-    "bootstrap-insert,insert,update", "bootstrap-complete,bootstrap-start,schema change,tombstone"
-)
-_OF_CANAL = _with_images("init,insert,update", "heartbeat,schema change,tombstone,transaction")
-_OF_OGG = _with_images("insert,update", "tombstone")
-_OF_DMS = _with_images("insert,load,update", "schema change,tombstone")
-_TYPES_OF_MAXWELL = _words(
-    "insert update delete bootstrap-insert bootstrap-start bootstrap-complete table-create table-alter table-drop "
-    "database-create database-alter database-drop"
-)
-_TYPES_OF_CANAL = _words(
-    "INSERT INIT UPDATE DELETE TRUNCATE CREATE ALTER ERASE RENAME CINDEX DINDEX QUERY GTID XACOMMIT "
-    "XAROLLBACK MHEARTBEAT"
-)
-# The members of messages; those that each has come first
-_AROUND_MAXWELL = _words(
-    "type database table ts data old xid xoffset commit position gtid server_id thread_id schema_id primary_key "
-    "primary_key_columns comment"
-)
-_AROUND_CANAL = _words("type database table es isDdl ts data old id pkNames sql sqlType mysqlType gtid")
-_AROUND_OGG = _words("op_type table op_ts current_ts pos primary_keys priamry_keys tokens before after")
+def _with_images(
+    dialect: str, name: str, kind: str, around: str, needed: int = 0, images: Sequence[str] = ("data",)
+) -> EnvelopeKind:
+    """Return a dialect whose messages have images in members of their own.
+
+    name: of the class. kind: the member that says what a message is. around: the members, first those that each message
+    has. needed: their number; 0: other members show what messages are.
+    """
+    codes, members = {*_CODES[dialect].values()}, _words(around)
+    upserts = [code for code in _UPSERTS if code in codes]
+    decides = {
+        **_OF_DEBEZIUM,
+        "deleted.op.code": "delete",
+        "truncate.op.code": "truncate",
+        "upsert.op.code": ",".join(upserts),
+        "ignore.op.code": ",".join(sorted({*codes, "tombstone"} - {*upserts, "delete", "truncate"})),
+    }
+    return EnvelopeKind(
+        made_by(f"dialects.{name.removesuffix('Json').lower()}", name),
+        DIALECT,
+        decides,
+        f"the {kind.rpartition('.')[2]} of a message says what it does",
+        OF_TABLES,
+        ("json",),
+        recognizes=_messages(kind, _CODES[dialect], members[:needed], images) if needed else _is_dms_json,
+        traces=Traces(tuple(sorted({*upserts} - {"update"}, key="insert".__eq__)), members),
+    )
+
+
 _SAID_OF_DEBEZIUM_AVRO = {**OF_TABLES, KEY_FILES: KEY_FILES}
 _SAID_OF_DEBEZIUM = {**_SAID_OF_DEBEZIUM_AVRO, "unit": "time_unit", "decimals": "decimals"}
 
@@ -124,44 +159,28 @@ MESSAGE_DIALECTS: Mapping[str, EnvelopeKind] = {
         recognizes=_is_debezium_flat,
         traces=Traces(("r", "c"), ("schema", "payload")),
     ),
-    "maxwell-json": EnvelopeKind(
-        made_by("dialects.maxwell", "MaxwellJson"),
-        DIALECT,
-        _OF_MAXWELL,
-        "the type of a message says what it does",
-        OF_TABLES,
-        ("json",),
-        recognizes=_messages("type", _TYPES_OF_MAXWELL, _AROUND_MAXWELL[:4], ("data",)),
-        traces=Traces(("bootstrap-insert", "insert"), _AROUND_MAXWELL),
+    "maxwell-json": _with_images(
+        "maxwell-json",
+        "MaxwellJson",
+        "type",
+        "type database table ts data old xid xoffset commit position gtid server_id thread_id schema_id primary_key "
+        "primary_key_columns comment",
+        4,
     ),
-    "canal-json": EnvelopeKind(
-        made_by("dialects.canal", "CanalJson"),
-        DIALECT,
-        _OF_CANAL,
-        "the type of a message says what it does",
-        OF_TABLES,
-        ("json",),
-        recognizes=_messages("type", _TYPES_OF_CANAL, _AROUND_CANAL[:5], ("data",)),
-        traces=Traces(("init", "insert"), _AROUND_CANAL),
+    "canal-json": _with_images(
+        "canal-json",
+        "CanalJson",
+        "type",
+        "type database table es isDdl ts data old id pkNames sql sqlType mysqlType gtid",
+        5,
     ),
-    "ogg-json": EnvelopeKind(
-        made_by("dialects.ogg", "OggJson"),
-        DIALECT,
-        _OF_OGG,
-        "the op_type of a message says what it does",
-        OF_TABLES,
-        ("json",),
-        recognizes=_messages("op_type", "IUDT", ("table",), ("before", "after")),
-        traces=Traces(("insert",), _AROUND_OGG),
+    "ogg-json": _with_images(
+        "ogg-json",
+        "OggJson",
+        "op_type",
+        "op_type table op_ts current_ts pos primary_keys priamry_keys tokens before after",
+        2,
+        ("before", "after"),
     ),
-    "aws-dms-json": EnvelopeKind(
-        made_by("dialects.dms", "DmsJson"),
-        DIALECT,
-        _OF_DMS,
-        "the operation of a message says what it does",
-        OF_TABLES,
-        ("json",),
-        recognizes=_is_dms_json,
-        traces=Traces(("load", "insert"), ("data", "metadata", "control", "before-image")),
-    ),
+    "aws-dms-json": _with_images("aws-dms-json", "DmsJson", "metadata.operation", "data metadata control before-image"),
 }

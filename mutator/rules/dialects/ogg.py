@@ -20,15 +20,25 @@ What is easily read wrong:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.rules.dialects.image_messages import Columns, ImageMessages, Members, columns_of, object_in, unknown_member
-from mutator.rules.dialects.messages import FIELD, OrderPart, rejected
-from mutator.rules.envelope import FirstOfFile, Unwrapped
+from mutator.rules.dialects.image_messages import (
+    Changes,
+    Columns,
+    ImageMessages,
+    Members,
+    Texts,
+    no_object,
+    object_in,
+    unknown_member,
+)
+from mutator.rules.dialects.message_dialects import codes_of
+from mutator.rules.dialects.messages import OrderPart
+from mutator.rules.envelope import FirstOfFile
 
 _MISSING = "_isMissing"
 _UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have GoldenGate log all columns "
@@ -40,50 +50,27 @@ class OggJson(ImageMessages):
     """The envelope of messages of GoldenGate."""
 
     title = "GoldenGate"
-    codes = {b"I": b"insert", b"U": b"update", b"D": b"delete", b"T": b"truncate"}  # noqa: RUF012
+    codes = codes_of("ogg-json")
     parts = (OrderPart("message.pos", "string", "pos"),)
     kind = "op_type"
-    images = ("before", "after")
-    says = ("table", "pos")
+    images = objects = ("before", "after")
+    of_table = ("table",)  # with the schema before a dot
+    says = (*of_table, "pos")
+    cure = "add ${position[pos]} to metaColumnsTemplate"
     key_members = ("primary_keys", "priamry_keys")
-
-    def table_of(self, columns: Columns) -> Sequence[str | None]:
-        """Return the table of each message, which has the schema before a dot."""
-        return [None if name is None else name.decode("utf-8", "replace") for name in columns["table"].to_pylist()]
-
-    def orders_of(self, columns: Columns) -> tuple[OrderPart, ...]:
-        """Return the place in the trail."""
-        places = columns["pos"]
-        return self.parts if places.null_count < len(places) else ()
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
         """Return the fields of a table, without those that say that another one is missing."""
         found = super().fields_in(columns, first)
         return pa.schema([one for one in found if not _is_mark(one.name, found.names)])
 
-    def unwrap(self, batch: Any, records: Any) -> Unwrapped:
-        """Return a row for each message, or two for one that changes the key."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        orders = self.order_columns(columns, records)
-        codes = self.ordered(self.said(columns), orders, "add ${position[pos]} to metaColumnsTemplate")
-        names = [one.name for one in records if one.name not in (FIELD, *self.beside)]
-        known = {*names, *(one.name for one in self.fields_of_table or ())}
-        acts = {self.delete, *(self.upsert_codes or ())}
-        images: dict[str, list[Members]] = {image: [{}] * len(batch) for image in self.images}
-        said = {image: columns[image].to_pylist() for image in self.images}
-        for row in [row for row, code in enumerate(codes) if code in acts]:
-            for image, objects in images.items():
-                one = object_in(said[image][row] or b"{}")
-                fault = f"has no JSON object in '{image}', or one with a member twice" if one is None else None
-                if one and image == "after":
-                    fault = self._fault(one, known, codes[row] == self.update)
-                if fault is not None:
-                    codes[row] = rejected(fault)
-                    break
-                objects[row] = one or {}
-        before, after = (columns_of(objects, dict.fromkeys((*names, *self.keys))) for objects in images.values())
-        codes = self.keyed(codes, before, after)
-        return self.changes(codes, (before, after), orders, records)
+    def changes_in(self, code: bytes | None, objects: Texts, known: Set[str]) -> Changes:
+        """Return both images."""
+        before, after = (object_in(text or b"{}") for text in objects)
+        if before is None or after is None:
+            return no_object("before" if before is None else "after")
+        fault = self._fault(after, known, code == self.update) if after else None
+        return [(before, after)] if fault is None else fault
 
     def _fault(self, after: Members, known: Set[str], is_update: bool) -> str | None:
         """Return why an image after a change is a reject; None if it is whole. known: the fields of the table."""
