@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mutator.table.table import Table
-from tests.docs.test_table_page import plain
+from tests.docs.test_pages import plain
 from tests.support.console import console_blocks, steps
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mutator import cli
 from mutator.config.reference import json_schema, markdown_of_short_names, markdown_reference
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
 from tests.support import console
 from tests.support.cluster import environment, run
-from tests.support.console import console_blocks, same, settle, steps
+from tests.support.console import compare, console_blocks, same, steps
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -52,27 +50,6 @@ def test_every_command_of_the_tutorial_prints_its_output(tmp_path, monkeypatch, 
     monkeypatch.setattr(console, "VARIABLE", ((r"[\d,]+ bytes\)", "N bytes)"), *console.VARIABLE, *later))
 
     compare("".join(console_blocks(TUTORIAL)), tmp_path, monkeypatch, capfd)
-
-
-def compare(block, tmp_path, monkeypatch, capfd):
-    """Run the commands of a block in a directory, which pages call /data, and compare what they print."""
-    if not (tmp_path / "sample_data").exists():
-        (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
-    (tmp_path / "build").mkdir(exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    for command, expected in steps(block):
-        words = shlex.split(command)
-        if words[0] == "mutator":
-            capfd.readouterr()
-            settle(tmp_path)
-
-            assert cli.main(words[1:]) == 0
-
-            found = capfd.readouterr().out
-        else:
-            found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
-
-        assert same(found.replace(f"{tmp_path}/", "/data/")) == same(expected), command
 
 
 @pytest.mark.thorough(keep=1)

@@ -25,7 +25,7 @@ from tests.support import process_deaths
 from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import BAD, CONTROL, FEEDS, GIVEN, found_feed, merge, put
-from tests.support.process_deaths import copy_of, dying
+from tests.support.process_deaths import copy_of, fault_at, with_faults
 from tests.support.strides import every
 from tests.support.table_base import SETTINGS, opened
 
@@ -128,10 +128,7 @@ def test_a_run_that_sets_a_file_aside_has_a_fault_at_any_call(
         assert check(target, path)
     seen = set()
     for number in range(0, whole.calls - start.calls, every(*((7, 5) if isinstance(target, Table) else (2, 2)))):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, number=number: fault if n == number else None
-        with mounted(storage) as path, dying(storage, process):
-            target.run(path)
+        storage = with_faults(start, target.run, process, fault_at(number, fault))
         with mounted(storage) as path:
             with suppress(MutatorError):
                 target.status(path)

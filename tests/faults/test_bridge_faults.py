@@ -24,7 +24,7 @@ from tests.support.child_process import in_child
 from tests.support.columns_data import as_table, file_of, read_whole
 from tests.support.effort import law
 from tests.support.model_storage import Killed, ModelStorage, mounted
-from tests.support.process_deaths import copy_of, dying
+from tests.support.process_deaths import calls_of, fault_at, with_faults
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("at", pa.int64())])
 FILES = {
@@ -107,18 +107,6 @@ def check_tidy(storage):
     assert names_in(storage, "table/_mutator") == ["manifest.json"]
 
 
-def calls_of(storage):
-    copy = copy_of(storage)
-    with mounted(copy) as path:
-        merge(path)
-    assert rows_in(copy) == AFTER[2]
-    return copy.calls
-
-
-def fault_at(number, what, for_good=False):
-    return lambda n, _: what if n == number or (for_good and n > number) else None
-
-
 every_start = pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second run"])
 
 
@@ -130,13 +118,10 @@ def test_fault_at_any_call(runs, step, what, process):
     start = new_base("posix", runs)
     before, seen = START if not runs else AFTER[1], []
     assert rows_in(start) == before
-    total = calls_of(start)
+    total = calls_of(start, merge)
     assert total > 100
     for number in [*range({"kill": 0, "EIO": 1, "lost": 2}[what], total - 4, step), total - 4]:
-        storage = copy_of(start)
-        storage.fault = fault_at(number, what, for_good=number // step % 2 == 0)
-        with mounted(storage) as path, dying(storage, process):
-            merge(path)
+        storage = with_faults(start, merge, process, fault_at(number, what, for_good=number // step % 2 == 0))
         assert rows_in(storage) in (before, AFTER[2])
         seen.append(rows_in(storage) == before)
         with mounted(storage) as path:
@@ -156,16 +141,10 @@ def test_fault_at_any_call(runs, step, what, process):
 def test_kill_and_kill_in_the_next_run(runs, process):
     start = new_base("posix", runs)
     before, doubles = START if not runs else AFTER[1], 0
-    for first in range(1, calls_of(start), 37):
-        storage = copy_of(start)
-        storage.fault = fault_at(first, "kill")
-        with mounted(storage) as path, dying(storage, process):
-            merge(path)
-        for second in range(3, calls_of(storage), 47):
-            again = copy_of(storage)
-            again.fault = fault_at(second, "kill")
-            with mounted(again) as path, dying(again, process):
-                merge(path)
+    for first in range(1, calls_of(start, merge), 37):
+        storage = with_faults(start, merge, process, fault_at(first))
+        for second in range(3, calls_of(storage, merge), 47):
+            again = with_faults(storage, merge, process, fault_at(second))
             assert rows_in(again) in (before, AFTER[2])
             with mounted(again) as path:
                 merge(path)
@@ -182,11 +161,8 @@ def test_kill_and_a_change_by_another_process(runs, process):
     """Neither the feed nor the added rows are lost, whether the run was committed or not."""
     start = new_base("posix", runs)
     added = {"dt=b/other.orc": [(50, "other", 1)]}
-    for number in range(2, calls_of(start), 11):
-        storage = copy_of(start)
-        storage.fault = fault_at(number, "kill")
-        with mounted(storage) as path, dying(storage, process):
-            merge(path)
+    for number in range(2, calls_of(start, merge), 11):
+        storage = with_faults(start, merge, process, fault_at(number))
         with mounted(storage) as path:
             put(storage, {f"table/{name}": file_of("orc", table_of(rows)) for name, rows in added.items()})
             merge(path)

@@ -15,18 +15,20 @@ from tests.support.parted import (
     contents,
     copied,
     die,
+    every_scope,
     expected,
     new_place,
     passages,
     put_files,
-    set_for_tests,
+    quick,
     settings,
     settled,
     workflow,
 )
 from tests.support.plain_workflow import put
 
-every_scope = pytest.mark.parametrize("scope", SCOPES)
+__all__ = ["quick"]  # fixtures
+
 OPERATIONS = ["insert_overwrite", "insert_overwrite_table"]
 # Partition a gets fewer rows, an older one among them; n is new; k30 moves out of q, which is kept.
 OVER = {
@@ -51,13 +53,6 @@ def rows_of(scope, operation):
     kept = [row for row in expected(scope, FIRST) if row.split(",")[1] != "a"]
     moved = ["k30,q,base"] if scope == "table" else []
     return sorted([*(row for row in kept if row not in moved), *ROWS])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick():
-    with pytest.MonkeyPatch.context() as patch:
-        set_for_tests(patch)
-        yield
 
 
 @pytest.fixture(scope="module")

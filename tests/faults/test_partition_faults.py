@@ -25,35 +25,23 @@ from tests.support.parted import (
     contents,
     copied,
     die,
+    every_scope,
     expected,
-    new_place,
     passages,
+    places,
     put_files,
-    set_for_tests,
+    quick,
     settled,
     workflow,
 )
 
-every_scope = pytest.mark.parametrize("scope", SCOPES)
+__all__ = ["places", "quick"]  # fixtures
+
 ONCE = pytest.param(False, id="first passages")
 ALWAYS = pytest.param(True, id="all passages", marks=pytest.mark.soak)
 # The state before a run: a partitioned master, or a master that has no partitions yet.
 STARTS = ["managed", pytest.param("base", marks=pytest.mark.soak)]
 VISIBLE = ("publish.renamed", "publish.done")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick():
-    with pytest.MonkeyPatch.context() as patch:
-        set_for_tests(patch)
-        yield
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """Create a directory for each scope, with a partitioned master."""
-    root = tmp_path_factory.mktemp("places")
-    return {scope: new_place(root / scope, scope) for scope in SCOPES}
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,11 @@ from tests.support.parted import (
     FEED,
     FIRST,
     QUIET,
-    SCOPES,
     call_of,
     check_whole,
     comparable,
     contents,
+    every_scope,
     expected,
     new_place,
     put_files,
@@ -33,8 +33,6 @@ from tests.support.parted import (
 from tests.support.plain_workflow import put
 from tests.support.process_deaths import copy_of, dying, process  # noqa: F401  # a fixture that is used by itself
 from tests.support.remote_commands import run
-
-every_scope = pytest.mark.parametrize("scope", SCOPES)
 
 # --- calls that kill the process, fail, or get no answer
 

@@ -34,27 +34,15 @@ from tests.support.parted import (
     check_whole,
     comparable,
     contents,
+    every_scope,
     expected,
-    new_place,
-    set_for_tests,
+    places,
+    quick,
     settings,
 )
 from tests.support.patience import PATIENCE
 
-every_scope = pytest.mark.parametrize("scope", SCOPES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick():
-    with pytest.MonkeyPatch.context() as patch:
-        set_for_tests(patch)
-        yield
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    root = tmp_path_factory.mktemp("places")
-    return {scope: new_place(root / scope, scope) for scope in SCOPES}
+__all__ = ["places", "quick"]  # fixtures
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from mutator.workflow.directory.run_phases import Run
 from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import found_feed, put
-from tests.support.process_deaths import copy_of, dying
+from tests.support.process_deaths import calls_of, copy_of, fault_at, with_faults
 from tests.support.strides import every
 from tests.support.table_base import SETTINGS, opened
 
@@ -113,14 +113,6 @@ def settle_and_check(storage: ModelStorage) -> set[str]:
         return merged
 
 
-def calls_of(storage: ModelStorage, act: Callable[[str], Any]) -> int:
-    """Return how many storage calls an action makes."""
-    copy = copy_of(storage)
-    with mounted(copy) as path:
-        act(path)
-    return copy.calls
-
-
 FAULTS = {
     "kill": ("kill",),
     "fails": ("EIO",),
@@ -137,11 +129,8 @@ def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[],
     total = calls_of(start, run_it)
     assert total > 30
     for number in range(0, total, every(7, 3)):
-        storage = copy_of(start)
         faults = {number + after: fault for after, fault in enumerate(FAULTS[why])}
-        storage.fault = lambda n, _, faults=faults: faults.get(n)
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
+        storage = with_faults(start, run_it, process, lambda n, _, faults=faults: faults.get(n))
         seen.add(len(settle_and_check(storage)))
 
     assert seen == {1, 3}, "some faults were before the commit, and some after it"
@@ -153,15 +142,9 @@ def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[],
 def test_kill_and_kill_in_the_recovery(storage_type: str, steps: tuple[int, int], process: Callable[[], None]) -> None:
     start = new_base(storage_type)
     for first in range(0, calls_of(start, run_it), steps[0]):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, first=first: "kill" if n == first else None
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
+        storage = with_faults(start, run_it, process, fault_at(first))
         for second in range(0, calls_of(storage, read_status), steps[1]):
-            again = copy_of(storage)
-            again.fault = lambda n, _, second=second: "kill" if n == second else None
-            with mounted(again) as path, dying(again, process):
-                read_status(path)
+            again = with_faults(storage, read_status, process, fault_at(second))
             settle_and_check(again)
 
 

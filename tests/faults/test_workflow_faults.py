@@ -24,7 +24,7 @@ from tests.support import process_deaths
 from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
-from tests.support.process_deaths import copy_of, dying
+from tests.support.process_deaths import calls_of, copy_of, dying, fault_at, with_faults
 from tests.support.strides import every
 
 process = process_deaths.process  # a fixture that is also called directly
@@ -32,7 +32,7 @@ every_storage = pytest.mark.parametrize("storage_type", KINDS)
 # The first run has no version before it; the third one has backups to prune and tombstones to keep.
 every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third run"])
 NAMES = list(FEEDS)
-FAULTS = ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
+FAULTS = ["EIO", "lost", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
 
 
 def new_base(storage_type, runs):
@@ -50,14 +50,6 @@ def new_base(storage_type, runs):
 
 
 FED = {name: FEEDS[name] for name in NAMES[:3]}
-
-
-def calls_of(storage, act):
-    """Return how many storage calls an action makes."""
-    copy = copy_of(storage)
-    with mounted(copy) as path:
-        act(path)
-    return copy.calls
 
 
 def target_at(path):
@@ -97,10 +89,7 @@ def test_kill_before_any_call(storage_type, runs, process):
     total = calls_of(start, run_it)
     assert total > 30
     for number in range(0, total, every(3, 2)):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, number=number: "kill" if n == number else None
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
+        storage = with_faults(start, run_it, process, fault_at(number))
         seen.add(len(settle_and_check(storage, before)))
 
     assert seen == {runs, 3}, "some kills were before the commit, and some after it"
@@ -120,17 +109,11 @@ def test_kill_and_kill_in_the_recovery(storage_type, runs, steps, process):
     start = new_base(storage_type, runs)
     before, doubles = set(NAMES[:runs]), 0
     for first in range(0, calls_of(start, run_it), steps[0]):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, first=first: "kill" if n == first else None
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
+        storage = with_faults(start, run_it, process, fault_at(first))
         with mounted(storage) as path:
             committed = [version.action for version in Log(path).all()].count("run") > runs
         for second in range(0, calls_of(storage, read_status), steps[1]):
-            again = copy_of(storage)
-            again.fault = lambda n, _, second=second: "kill" if n == second else None
-            with mounted(again) as path, dying(again, process):
-                read_status(path)
+            again = with_faults(storage, read_status, process, fault_at(second))
             with mounted(again) as path:
                 read_status(path)
                 assert check(Base(path), FED) == (set(FED) if committed else before)
@@ -143,34 +126,14 @@ def test_kill_and_kill_in_the_recovery(storage_type, runs, steps, process):
 @pytest.mark.thorough(keep=1, rest=4)
 @every_storage
 @every_start
-@pytest.mark.parametrize(
-    "why", ["EIO", *(pytest.param(why, marks=pytest.mark.soak) for why in ("ENOSPC", "EACCES", "ETIMEDOUT"))]
-)
+@pytest.mark.parametrize("why", FAULTS)
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
-def test_any_call_fails(storage_type, runs, why, for_good, process):
-    """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
+def test_any_call_fails_or_loses_its_answer(storage_type, runs, why, for_good, process):
+    """Whatever call has the fault, the run succeeds or reports it, and the next command can continue with the base."""
     start = new_base(storage_type, runs)
     before = set(NAMES[:runs])
-    for number in range(0, calls_of(start, run_it), every(3, 2)):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, number=number: why if n == number or (for_good and n > number) else None
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
-        settle_and_check(storage, before)
-
-
-@pytest.mark.thorough(keep=1, rest=4)
-@every_storage
-@every_start
-@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
-def test_any_call_loses_its_answer(storage_type, runs, for_good, process):
-    start = new_base(storage_type, runs)
-    before = set(NAMES[:runs])
-    for number in range(1, calls_of(start, run_it), every(3, 2)):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, number=number: "lost" if n == number or (for_good and n > number) else None
-        with mounted(storage) as path, dying(storage, process):
-            run_it(path)
+    for number in range(int(why == "lost"), calls_of(start, run_it), every(3, 2)):
+        storage = with_faults(start, run_it, process, fault_at(number, why, for_good))
         settle_and_check(storage, before)
 
 
@@ -397,10 +360,7 @@ def test_two_recoveries_at_once(storage_type, process):
     """A recovery is killed at any call while another one, which began earlier, continues."""
     start = new_base(storage_type, 2)
     for number in range(0, calls_of(start, run_it), every(7, 7)):
-        crashed = copy_of(start)
-        crashed.fault = lambda n, _, number=number: "kill" if n == number else None
-        with mounted(crashed) as path, dying(crashed, process):
-            run_it(path)
+        crashed = with_faults(start, run_it, process, fault_at(number))
         for point in range(0, calls_of(crashed, read_status), every(5, 5)):
             storage = copy_of(crashed)
             nested = []
@@ -432,10 +392,7 @@ def test_restore_is_killed_anywhere(storage_type, process):
         restore(path, 2, CONFIG)
 
     for number in range(0, calls_of(start, go_back), every(3, 1)):
-        storage = copy_of(start)
-        storage.fault = lambda n, _, number=number: "kill" if n == number else None
-        with mounted(storage) as path, dying(storage, process):
-            go_back(path)
+        storage = with_faults(start, go_back, process, fault_at(number))
         with mounted(storage) as path:
             read_status(path)
             log = Log(path)

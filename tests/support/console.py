@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import subprocess
 import time
+
+from mutator import cli
+from tests.support.cluster import ROOT
 
 # Values that differ from run to run; files beside the data are compressed with the time of the run in them.
 VARIABLE = (
@@ -36,3 +41,29 @@ def same(text):
     for pattern, word in VARIABLE:
         text = re.sub(pattern, word, text)
     return text
+
+
+def compare(block, directory, monkeypatch, capfd, shown=None):
+    """Run the commands of a block in a directory, which pages call /data; compare what they print, and return them.
+
+    shown: takes away what differs from run to run; without it, ``same`` does.
+    """
+    if not (directory / "sample_data").exists():
+        (directory / "sample_data").symlink_to(ROOT / "sample_data")
+    (directory / "build").mkdir(exist_ok=True)
+    monkeypatch.chdir(directory)
+    shown, found = shown or same, steps(block)
+    for command, expected in found:
+        words = shlex.split(command)
+        if words[0] == "mutator":
+            capfd.readouterr()
+            settle(directory)
+
+            assert cli.main(words[1:]) == 0
+
+            printed = capfd.readouterr().out
+        else:
+            printed = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+
+        assert shown(printed.replace(f"{directory}/", "/data/")) == shown(expected), command
+    return [command for command, _ in found]

@@ -14,6 +14,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
 from pyarrow import parquet
 
 from mutator import config
@@ -47,6 +48,23 @@ FILES = {
     "del_6.txt": ["k20,c,x", "k21,c,x", "k1,a,x", "k61,n,x"],
 }
 FIRST, FEED = ("ups_2.txt", "del_3.txt"), ("ups_4.txt", "ups_5.txt", "del_6.txt")
+
+
+every_scope = pytest.mark.parametrize("scope", SCOPES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        set_for_tests(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Create a directory for each scope, with a partitioned master."""
+    root = tmp_path_factory.mktemp("places")
+    return {scope: new_place(root / scope, scope) for scope in SCOPES}
 
 
 def settings(scope):

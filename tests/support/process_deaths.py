@@ -7,7 +7,7 @@ import pytest
 
 from mutator.dataset.commit import process as owner
 from mutator.errors import MutatorError
-from tests.support.model_storage import Killed, ModelStorage
+from tests.support.model_storage import Killed, ModelStorage, mounted
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +37,25 @@ def dying(storage, process):
         yield
     process()
     storage.dead, storage.fault = False, lambda number, name: None
+
+
+def calls_of(storage, act):
+    """Return how many storage calls an action makes."""
+    copy = copy_of(storage)
+    with mounted(copy) as path:
+        act(path)
+    return copy.calls
+
+
+def fault_at(number, what="kill", for_good=False):
+    """Return the faults of calls: of one, or of all from it on."""
+    return lambda n, _: what if n == number or (for_good and n > number) else None
+
+
+def with_faults(start, act, process, faults):
+    """Return a copy of a storage after an action that met faults, and the end of its process."""
+    storage = copy_of(start)
+    storage.fault = faults
+    with mounted(storage) as path, dying(storage, process):
+        act(path)
+    return storage

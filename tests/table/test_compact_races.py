@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +20,7 @@ from tests.table.test_several_writers import (
     BASE,
     PHASES,
     WORLDS,
+    act_beside_each_other,
     assert_serial,
     at_phase,
     counted_starts,
@@ -55,29 +54,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
         if not inline:
             patch.setattr(apply, "INLINE", 0)
             patch.setattr(compact, "INLINE", 0)
-        names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
-        paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
-        table = Table.create(str(directory / "table"), WORLDS[world], buckets=2)
-        paths["first_0.csv"] = put(directory, "first_0.csv", BASE)
-        table.apply(paths["first_0.csv"])
-        left_over, steps = list(names), list(kinds)
-
-        def act() -> None:
-            """Act, while another writer does the next step."""
-            if not steps:
-                return
-            number, kind = len(steps) - 1, steps.pop()
-            meanwhile = at_phase(phases[number], act) if nested else nullcontext()
-            with meanwhile:
-                if kind == "compact":
-                    Table(table.path).compact(everything=number % 2 == 0, files=1, hidden=0)
-                elif left_over:
-                    operation: Any = getattr(Table(table.path), kind)
-                    operation(paths[left_over.pop(0)])
-
-        while steps:
-            act()
-        assert_serial(table, directory, WORLDS[world], paths)
+        act_beside_each_other(directory, WORLDS[world], mutations, phases, kinds, nested=nested)
 
 
 CASES = {

@@ -23,7 +23,7 @@ from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.table.test_compact import BY_DAY, SETTINGS, files, left, put, rows
 from tests.table.test_compact_races import assert_serial, at_phase
-from tests.table.test_several_writers import BASE, PHASES, WORLDS, feeds
+from tests.table.test_several_writers import BASE, PHASES, WORLDS, act_beside_each_other, feeds
 from tests.table.test_several_writers import put as put_rows
 
 SMALL = {**SETTINGS, "bucket.bytes": "2k"}
@@ -175,26 +175,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
         for module in (apply, compact):
             patch.setattr(module, "INLINE", 0)
         settings = {**WORLDS[world], "bucket.bytes": str(size)}
-        names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
-        paths = {name: put_rows(directory, name, text) for name, text in zip(names, mutations, strict=True)}
-        table = Table.create(str(directory / "table"), settings, buckets=1)
-        paths["first_0.csv"] = put_rows(directory, "first_0.csv", BASE)
-        table.apply(paths["first_0.csv"])
-        left_over, steps = list(names), list(kinds)
-
-        def act() -> None:
-            if not steps:
-                return
-            number, kind = len(steps) - 1, steps.pop()
-            with at_phase(phases[number], act):
-                if kind == "compact":
-                    Table(table.path).compact(everything=number % 2 == 0, files=1, hidden=0)
-                elif left_over:
-                    Table(table.path).apply(paths[left_over.pop(0)])
-
-        while steps:
-            act()
-        assert_serial(table, directory, settings, paths)
+        act_beside_each_other(directory, settings, mutations, phases, kinds, buckets=1)
 
 
 @pytest.mark.parametrize(("option", "value"), [("--bucket-bytes", "0"), ("--tombstone-retention", "soon")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,17 @@ from mutator.table import apply, commit, compact, compact_choice, restore
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
-from tests.table.test_several_writers import BASE, PHASES, WORLDS, assert_serial, at_phase, feeds, no_patience, put
+from tests.table.test_several_writers import (
+    BASE,
+    PHASES,
+    WORLDS,
+    act_beside_each_other,
+    assert_serial,
+    at_phase,
+    feeds,
+    no_patience,
+    put,
+)
 
 __all__ = ["no_patience"]  # a fixture
 
@@ -53,32 +62,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
         if not inline:
             for module in (apply, compact, restore):
                 patch.setattr(module, "INLINE", 0)
-        names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
-        paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
-        table = Table.create(str(directory / "table"), WORLDS[world], buckets=2)
-        paths["first_0.csv"] = put(directory, "first_0.csv", BASE)
-        table.apply(paths["first_0.csv"])
-        left_over, steps = list(names), list(kinds)
-
-        def act() -> None:
-            """Act, while another writer does the next step."""
-            if not steps:
-                return
-            number, kind = len(steps) - 1, steps.pop()
-            meanwhile = at_phase(phases[number], act) if nested else nullcontext()
-            with meanwhile:
-                own = Table(table.path)
-                if kind == "compact":
-                    own.compact(everything=number % 2 == 0, files=1, hidden=0)
-                elif kind == "restore":
-                    own.restore(1 + numbers[number] % own.version)
-                elif left_over:
-                    operation: Any = getattr(own, kind)
-                    operation(paths[left_over.pop(0)])
-
-        while steps:
-            act()
-        assert_serial(table, directory, WORLDS[world], paths)
+        act_beside_each_other(directory, WORLDS[world], mutations, phases, kinds, numbers, nested=nested)
 
 
 Act = Callable[[Table, dict[str, str]], None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,48 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
     assert verified.stray is not None
     assert verified.stray.files == 0
     return report
+
+
+def act_beside_each_other(
+    directory: Path,
+    settings: dict[str, Any],
+    mutations: Sequence[str],
+    phases: Sequence[str],
+    kinds: Sequence[str],
+    numbers: Sequence[int] = (),
+    *,
+    nested: bool = True,
+    buckets: int = 2,
+) -> None:
+    """Let writers act, each in a phase of the next one if they are nested; the result is that of the order of the log.
+
+    mutations: the rows of each feed. kinds: what the writers do. numbers: to choose the versions of restores.
+    """
+    names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
+    paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
+    table = Table.create(str(directory / "table"), settings, buckets=buckets)
+    paths["first_0.csv"] = put(directory, "first_0.csv", BASE)
+    table.apply(paths["first_0.csv"])
+    left_over, steps = list(names), list(kinds)
+
+    def act() -> None:
+        """Act, while another writer does the next step."""
+        if not steps:
+            return
+        number, kind = len(steps) - 1, steps.pop()
+        with at_phase(phases[number], act) if nested else nullcontext():
+            own = Table(table.path)
+            if kind == "compact":
+                own.compact(everything=number % 2 == 0, files=1, hidden=0)
+            elif kind == "restore":
+                own.restore(1 + numbers[number] % own.version)
+            elif left_over:
+                operation: Any = getattr(own, kind)
+                operation(paths[left_over.pop(0)])
+
+    while steps:
+        act()
+    assert_serial(table, directory, settings, paths)
 
 
 def chain(table: Table) -> list[Any]:
