@@ -46,186 +46,77 @@ def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list
     return [(position, *row) for position, row in found], [one[:3] for one in buried], tally
 
 
+# Each line is a row of the design with order values: the entry of TRUTH_TABLE, with whether the mutation is late and
+# whether the rows are the same | the master's record (M) or tombstone (T) | the winner, an upsert (U) or a delete (D),
+# or "absent" from a full snapshot | what is left: the record in its place (M), a new one (W), or a tombstone with the
+# time of its delete | the counts, of which there is one each; all others must be 0.
+TABLE = """
+record none             | M 5 m |        | M 5 m         | master kept
+tombstone none          | T 5   |        | T 5 EARLIER   | tombstones in
+nothing upsert          |       | U 5 w  | W 5 w         | feed inserted
+nothing delete          |       | D 5    | T 5 NOW       | feed delete of unknown
+record upsert - same    | M 5 m | U 6 m  | M 6 m         | feed no-op, master kept
+record upsert - same    | M 5 m | U 5 m  | M 5 m         | feed no-op, master kept
+record upsert - other   | M 5 m | U 6 w  | M 6 w         | feed updated, master replaced
+record upsert - other   | Z 5 z | U 5 w  | M 5 w         | feed updated, master replaced, tied
+record delete -         | M 5 m | D 6    | T 6 NOW       | feed deleted, master removed
+record delete -         | M 5 m | D 5    | T 5 NOW       | feed deleted, master removed, tied
+record upsert late      | M 5 m | U 4 w  | M 5 m         | feed late, master kept
+record upsert late      | M 5 m | U 4 m  | M 5 m         | feed late, master kept
+record delete late      | M 5 m | D 4    | M 5 m         | feed late, master kept
+tombstone upsert late   | T 5   | U 4 w  | T 5 EARLIER   | feed late, tombstones in
+tombstone delete late   | T 5   | D 4    | T 5 EARLIER   | feed late, tombstones in
+tombstone delete -      | T 5   | D 6    | T 6 NOW       | feed no-op, tombstones in
+tombstone delete -      | T 5   | D 5    | T 5 EARLIER   | feed no-op, tombstones in
+tombstone upsert -      | T 5   | U 6 w  | W 6 w         | feed inserted, tombstones in, revived
+tombstone upsert -      | T 5   | U 5 w  | W 5 w         | feed inserted, tombstones in, revived, tied
+record absent           | M 5 m | absent | T 5 NOW       | master deleted by absence
+tombstone absent        | T 5   | absent | T 5 EARLIER   | tombstones in
+"""
+SAID = {"late": True, "-": False, "same": True, "other": False}
+
+
 @dataclass(frozen=True)
 class Case:
-    """A row of the table. The expected counts give the outcomes of W and of M; all other counts must be 0."""
+    """A row of the table."""
 
-    row: str  # in the notation of the design: master, winner -> result
-    entry: tuple[Any, ...]  # the entries of TRUTH_TABLE
+    row: str
+    entry: tuple[Any, ...]  # of TRUTH_TABLE
     elements: tuple[Element, ...]
-    records: tuple[Any, ...] = ()
-    tombstones: tuple[Any, ...] = ()
-    counts: tuple[tuple[str, int], ...] = ()
-    full: bool = False
+    records: list[Any]
+    tombstones: list[Any]
+    counts: Counter[str]
+    full: bool
 
     def winner(self) -> Element | None:
         return next((element for element in self.elements if element[0][2] == FEED), None)
 
 
-def survivor(order: int, row: bytes) -> Any:
-    return (0, 2, 30), row, order  # in the position of the master's record
+def case_of(line: str) -> Case:
+    entry, *elements, left, counts = (part.strip() for part in line.split("|"))
+    master, operation, *said = entry.split()
+    compared = (*(SAID[word] for word in said), None, None)[:2]
+    kind, order, last = left.split()
+    record = (0, 2, 30) if kind == "M" else (1, KEY)  # the position of the master's record, or after all of them
+    return Case(
+        line,
+        (master, operation, *compared),
+        tuple(element_of(*one.split()) for one in elements if one not in ("", "absent")),
+        [] if kind == "T" else [(record, last.encode(), int(order))],
+        [(KEY, int(order), NOW if last == "NOW" else EARLIER)] if kind == "T" else [],
+        Counter(counts.split(", ")),
+        operation == "absent",
+    )
 
 
-def inserted(order: int, row: bytes) -> Any:
-    return (1, KEY), row, order
+def element_of(kind: str, text: str, row: str = "gone") -> Element:
+    order, content = int(text), row.encode()
+    if kind == "Z":  # a greater row, whose file has a sequence: only order values count against the mutation
+        return (0, KEY, MASTER, precedence(order, 99, 2, 30, content)), (False, content)
+    return tombstone(order) if kind == "T" else {"M": record, "U": upsert, "D": delete}[kind](order, content)
 
 
-def outcomes(*names: str) -> tuple[tuple[str, int], ...]:
-    return tuple((name, 1) for name in names)
-
-
-CASES = [
-    Case(
-        "M, none -> M",
-        ("record", "none", None, None),
-        (record(5, b"m"),),
-        records=(survivor(5, b"m"),),
-        counts=outcomes("master kept"),
-    ),
-    Case(
-        "T, none -> T",
-        ("tombstone", "none", None, None),
-        (tombstone(5),),
-        tombstones=((KEY, 5, EARLIER),),
-        counts=outcomes("tombstones in"),
-    ),
-    Case(
-        "none, upsert -> W, inserted",
-        ("nothing", "upsert", None, None),
-        (upsert(5, b"w"),),
-        records=(inserted(5, b"w"),),
-        counts=outcomes("feed inserted"),
-    ),
-    Case(
-        "none, delete -> tombstone of W, delete of unknown",
-        ("nothing", "delete", None, None),
-        (delete(5),),
-        tombstones=((KEY, 5, NOW),),
-        counts=outcomes("feed delete of unknown"),
-    ),
-    Case(
-        "M < W, upsert of the same bytes -> M with W's order value, no-op",
-        ("record", "upsert", False, True),
-        (record(5, b"m"), upsert(6, b"m")),
-        records=(survivor(6, b"m"),),
-        counts=outcomes("feed no-op", "master kept"),
-    ),
-    Case(
-        "M = W, upsert of the same bytes -> M, no-op",
-        ("record", "upsert", False, True),
-        (record(5, b"m"), upsert(5, b"m")),
-        records=(survivor(5, b"m"),),
-        counts=outcomes("feed no-op", "master kept"),
-    ),
-    Case(
-        "M < W, upsert -> W, updated",
-        ("record", "upsert", False, False),
-        (record(5, b"m"), upsert(6, b"w")),
-        records=(survivor(6, b"w"),),
-        counts=outcomes("feed updated", "master replaced"),
-    ),
-    Case(
-        "M = W, upsert -> W, updated: an equal order value goes to the mutation",
-        ("record", "upsert", False, False),
-        # The master's row is greater, and its file has a sequence; only order values count against the tombstone.
-        (((0, KEY, MASTER, precedence(5, 99, 2, 30, b"z")), (False, b"z")), upsert(5, b"w")),
-        records=(survivor(5, b"w"),),
-        counts=outcomes("feed updated", "master replaced", "tied"),
-    ),
-    Case(
-        "M < W, delete -> tombstone of W, deleted",
-        ("record", "delete", False, None),
-        (record(5, b"m"), delete(6)),
-        tombstones=((KEY, 6, NOW),),
-        counts=outcomes("feed deleted", "master removed"),
-    ),
-    Case(
-        "M = W, delete -> tombstone of W, deleted",
-        ("record", "delete", False, None),
-        (record(5, b"m"), delete(5)),
-        tombstones=((KEY, 5, NOW),),
-        counts=outcomes("feed deleted", "master removed", "tied"),
-    ),
-    Case(
-        "M > W, upsert -> M, late",
-        ("record", "upsert", True, None),
-        (record(5, b"m"), upsert(4, b"w")),
-        records=(survivor(5, b"m"),),
-        counts=outcomes("feed late", "master kept"),
-    ),
-    Case(
-        "M > W, upsert of the same bytes -> M with its own order value, late",
-        ("record", "upsert", True, None),
-        (record(5, b"m"), upsert(4, b"m")),
-        records=(survivor(5, b"m"),),
-        counts=outcomes("feed late", "master kept"),
-    ),
-    Case(
-        "M > W, delete -> M, late",
-        ("record", "delete", True, None),
-        (record(5, b"m"), delete(4)),
-        records=(survivor(5, b"m"),),
-        counts=outcomes("feed late", "master kept"),
-    ),
-    Case(
-        "T > W, upsert -> T, late",
-        ("tombstone", "upsert", True, None),
-        (tombstone(5), upsert(4, b"w")),
-        tombstones=((KEY, 5, EARLIER),),
-        counts=outcomes("feed late", "tombstones in"),
-    ),
-    Case(
-        "T > W, delete -> T, late",
-        ("tombstone", "delete", True, None),
-        (tombstone(5), delete(4)),
-        tombstones=((KEY, 5, EARLIER),),
-        counts=outcomes("feed late", "tombstones in"),
-    ),
-    Case(
-        "T < W, delete -> T with W's order value, no-op",
-        ("tombstone", "delete", False, None),
-        (tombstone(5), delete(6)),
-        tombstones=((KEY, 6, NOW),),  # a later delete, so its tombstone is renewed
-        counts=outcomes("feed no-op", "tombstones in"),
-    ),
-    Case(
-        "T = W, delete -> T, no-op",
-        ("tombstone", "delete", False, None),
-        (tombstone(5), delete(5)),
-        tombstones=((KEY, 5, EARLIER),),  # the same delete again does not renew it
-        counts=outcomes("feed no-op", "tombstones in"),
-    ),
-    Case(
-        "T < W, upsert -> W, T forgotten, inserted (revived)",
-        ("tombstone", "upsert", False, None),
-        (tombstone(5), upsert(6, b"w")),
-        records=(inserted(6, b"w"),),
-        counts=outcomes("feed inserted", "tombstones in", "revived"),
-    ),
-    Case(
-        "T = W, upsert -> W, T forgotten, inserted (revived)",
-        ("tombstone", "upsert", False, None),
-        (tombstone(5), upsert(5, b"w")),
-        records=(inserted(5, b"w"),),
-        counts=outcomes("feed inserted", "tombstones in", "revived", "tied"),
-    ),
-    Case(
-        "M, none, sync.mode=full -> tombstone with M's order value, deleted by absence",
-        ("record", "absent", None, None),
-        (record(5, b"m"),),
-        tombstones=((KEY, 5, NOW),),
-        counts=outcomes("master deleted by absence"),
-        full=True,
-    ),
-    Case(
-        "T, none, sync.mode=full -> T",
-        ("tombstone", "absent", None, None),
-        (tombstone(5),),
-        tombstones=((KEY, 5, EARLIER),),
-        counts=outcomes("tombstones in"),
-        full=True,
-    ),
-]
+CASES = [case_of(line) for line in TABLE.strip().splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.row)
@@ -242,9 +133,9 @@ def test_row(case, monkeypatch):
 
     records, tombstones, tally = merged(*case.elements, full=case.full)
 
-    assert records == list(case.records)
-    assert tombstones == list(case.tombstones)
-    assert +tally.counts == Counter(dict(case.counts))
+    assert records == case.records
+    assert tombstones == case.tombstones
+    assert +tally.counts == case.counts
     assert len(decisions) == 1, "one key is decided once"
     assert decisions[0] is TRUTH_TABLE[case.entry], "the test is about this entry"
     assert sums_hold(case.elements, records, tombstones, tally) == []
@@ -257,8 +148,8 @@ def test_row_with_more_mutations_counts_them_as_superseded(case):
 
     records, tombstones, tally = merged(*case.elements, *below, full=case.full)
 
-    assert (records, tombstones) == (list(case.records), list(case.tombstones))
-    expected = Counter(dict(case.counts)) + Counter({"feed superseded": 2})
+    assert (records, tombstones) == (case.records, case.tombstones)
+    expected = case.counts + Counter({"feed superseded": 2})
     if "feed delete of unknown" in expected:
         expected["inserted and deleted"] = 1
     assert +tally.counts == expected
