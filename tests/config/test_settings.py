@@ -1,6 +1,7 @@
 """Settings: every key with its default, values and faults; the sources of settings; and all faults at once."""
 
 from operator import attrgetter
+from re import split
 
 import pytest
 
@@ -39,6 +40,8 @@ def faults(settings):
 
 # --- every key: its attribute, its default, valid values and their meaning, and invalid values
 
+NO_FLAGS = [(text, "must be true or false") for text in ("yes", "1", "on", "t", "maybe")]
+OPS = {OP: "4"}
 # (key, attribute, default, [(text, value)], [(invalid text, a part of the message)], the settings that it needs)
 SETTINGS = [
     (
@@ -66,22 +69,6 @@ SETTINGS = [
         {OP: "4"},
     ),
     ("upsert.op.code", "rows.ops.upserts", None, [("I,U", {b"I", b"U"}), ("I", {b"I"})], [], {OP: "4"}),
-    (
-        "op.code.keep",
-        "rows.ops.keep",
-        False,
-        [("true", True), ("TRUE", True), ("False", False)],
-        [("yes", "must be true or false"), ("1", "must be true or false")],
-        {OP: "4"},
-    ),
-    (
-        "op.code.in.master",
-        "rows.ops.in_master",
-        None,
-        [("true", True), ("false", False)],
-        [("maybe", "must be true or false")],
-        {OP: "4"},
-    ),
     ("deleted.record.file.prefix", "rows.ops.delete_prefix", None, [("del", "del"), ("é_", "é_")], [], {}),
     ("field.delim", "rows.text.joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "contains a line feed")], {}),
     (
@@ -109,63 +96,11 @@ SETTINGS = [
         {},
     ),
     (
-        "sync.mode",
-        "operation.sync_mode",
-        "partial",
-        [("full", "full"), ("partial", "partial")],
-        [("FULL", "partial or full")],
-        {},
-    ),
-    (
-        "write.operation",
-        "operation.name",
-        "apply",
-        [("insert_overwrite", "insert_overwrite"), ("insert_overwrite_table", "insert_overwrite_table")],
-        [("overwrite", "must be apply, insert_overwrite or insert_overwrite_table")],
-        {},
-    ),
-    ("allow.empty.feed", "limits.allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
-    ("replace.damaged", "operation.replace_damaged", False, [("true", True)], [("1", "must be true or false")], {}),
-    (
-        "allow.older.snapshot",
-        "limits.allow_older_snapshot",
-        False,
-        [("true", True)],
-        [("1", "must be true or false")],
-        {},
-    ),
-    ("allow.empty.master", "inputs.allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
-    ("master.adopt", "inputs.master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
-    (
-        "master.unique",
-        "effort.master_unique",
-        False,
-        [("true", True), ("FALSE", False)],
-        [("yes", "must be true or false"), ("1", "must be true or false")],
-        {},
-    ),
-    (
-        "reject.policy",
-        "limits.reject_policy",
-        "fail",
-        [("quarantine", "quarantine"), ("fail", "fail")],
-        [("skip", "must be fail or quarantine")],
-        {},
-    ),
-    (
         "reject.limit",
         "limits.reject_limit",
         1000,
         [("0", 0), ("5", 5)],
         [("-5", "must be a whole number, 0 or more")],
-        {},
-    ),
-    (
-        "master.reject.policy",
-        "limits.master_reject_policy",
-        "fail",
-        [("quarantine", "quarantine")],
-        [("drop", "must be fail or quarantine")],
         {},
     ),
     (
@@ -184,9 +119,7 @@ SETTINGS = [
         [("90", "must be a duration such as 90d"), ("1y", "must be a duration"), ("-1d", "must be a duration")],
         {},
     ),
-    ("before.horizon", "limits.before_horizon", "insert", [("fail", "fail")], [("drop", "must be insert or fail")], {}),
     ("consumed.retention", "retention.consumed", None, [("1d", 86400)], [("day", "must be a duration")], {}),
-    ("consumed.files", "inputs.consumed_files", "skip", [("merge", "merge")], [("read", "must be skip or merge")], {}),
     (
         "num.reducer",
         "effort.num_reducer",
@@ -212,7 +145,6 @@ SETTINGS = [
         [("0", "must be a size such as"), ("-1", "must be a size"), ("half", "must be a size")],
         {},
     ),
-    ("null.order", "rows.order.null", "reject", [("lowest", "lowest")], [("first", "must be reject or lowest")], {}),
     (
         "input.format",
         "inputs.master_format",
@@ -249,6 +181,40 @@ SETTINGS = [
         {},
     ),
     ("default.price", "output.defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
+]
+FLAGS = {
+    "op.code.keep": "rows.ops.keep",
+    "op.code.in.master": "rows.ops.in_master",
+    "allow.empty.feed": "limits.allow_empty_feed",
+    "replace.damaged": "operation.replace_damaged",
+    "allow.older.snapshot": "limits.allow_older_snapshot",
+    "allow.empty.master": "inputs.allow_empty_master",
+    "master.adopt": "inputs.master_adopt",
+    "master.unique": "effort.master_unique",
+}
+SETTINGS += [
+    (key, attribute, None if key == "op.code.in.master" else False, [("true", True), ("FALSE", False)], NO_FLAGS, OPS)
+    for key, attribute in FLAGS.items()
+]
+CHOICES = {  # the default first, as messages have them
+    "sync.mode": ("operation.sync_mode", "partial or full"),
+    "write.operation": ("operation.name", "apply, insert_overwrite or insert_overwrite_table"),
+    "reject.policy": ("limits.reject_policy", "fail or quarantine"),
+    "master.reject.policy": ("limits.master_reject_policy", "fail or quarantine"),
+    "before.horizon": ("limits.before_horizon", "insert or fail"),
+    "consumed.files": ("inputs.consumed_files", "skip or merge"),
+    "null.order": ("rows.order.null", "reject or lowest"),
+}
+SETTINGS += [
+    (
+        key,
+        attribute,
+        split(", | or ", words)[0],
+        [(word, word) for word in split(", | or ", words)],
+        [(text, f"must be {words}") for text in (words, words.upper())],
+        {},
+    )
+    for key, (attribute, words) in CHOICES.items()
 ]
 # Keys that depend on each other, or are mandatory: tested one by one below.
 OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}
