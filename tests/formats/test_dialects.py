@@ -317,9 +317,10 @@ def test_messages_of_maxwell_that_nothing_orders(tmp_path: Path) -> None:
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
 
 
-@pytest.mark.parametrize(
-    ("dialect", "title"), [("maxwell", "Maxwell"), ("canal", "Canal"), ("ogg", "GoldenGate"), ("dms", "AWS DMS")]
-)
+TITLES = {"debezium": "Debezium", "maxwell": "Maxwell", "canal": "Canal", "ogg": "GoldenGate", "dms": "AWS DMS"}
+
+
+@pytest.mark.parametrize(("dialect", "title"), TITLES.items())
 def test_a_file_of_another_form(tmp_path: Path, dialect: str, title: str) -> None:
     work = work_of(tmp_path, dialect)
     work.put("feed/f_1.json", lines(row(1, "a")))

@@ -135,24 +135,35 @@ def reorder(target: MasterTarget) -> int | None:
             target.remove(one.id)
             lock.end(base, one.id)
             raise
-        try:
-            with deferred_signals():
-                try:
-                    one.version = target.commit(one)
-                except MutatorError:
-                    if target.give_up(one.id, one.before.number):  # it never commits later
+        return _commit(one, "order.committed", lambda: target.commit(one))
+
+
+def _commit(one: Run, point: str, commit: Callable[[], object]) -> int | None:
+    """Commit a version, and publish it; return the signal that came after the commit, when all was done; None for none.
+
+    point: the failpoint after the commit.
+    """
+    target, base, has_output = one.target, one.base, one.merged is not None
+    try:
+        with deferred_signals():
+            try:
+                commit()
+            except MutatorError:
+                if target.give_up(one.id, one.before.number):  # it never commits later
+                    if has_output:
                         target.remove(one.id)
-                        lock.end(base, one.id)
-                        raise
-                    one.version = one.before.number + 1
-                failpoint("order.committed")
-                with completed_later(base, one.version):
-                    target.publish(one)
-                    target.tidy(one)
                     lock.end(base, one.id)
-        except Interrupted as stop:
-            return stop.number
-        return None
+                    raise
+            one.version = one.before.number + 1
+            failpoint(point)
+            with completed_later(base, one.version):
+                target.publish(one)
+                if has_output:
+                    target.tidy(one)
+                lock.end(base, one.id)
+    except Interrupted as stop:
+        return stop.number
+    return None
 
 
 def history(path: str, config: Config) -> list[KeptVersion]:
@@ -220,22 +231,7 @@ def restore(path: str, to: int, config: Config) -> RunOutcome:
             records=manifest.commit.records,
             restored=Restored(version=to),
         )
-        stopped: int | None = None
-        try:
-            with deferred_signals():
-                try:
-                    log.commit(version)
-                except MutatorError:
-                    if target.give_up(one.id, one.before.number):  # it never commits later
-                        lock.end(base, one.id)
-                        raise
-                one.version = version.number
-                failpoint("restore.committed")
-                with completed_later(base, version.number):
-                    target.publish(one)
-                    lock.end(base, one.id)
-        except Interrupted as stop:
-            stopped = stop.number  # all of it is done
+        stopped = _commit(one, "restore.committed", lambda: log.commit(version))
         return replace(_outcome(one, tuple(recovered.actions), stopped), restored=to)
 
 
