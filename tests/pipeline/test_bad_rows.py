@@ -93,42 +93,98 @@ def test_unreadable_timestamp(job, value, reason):
     )
 
 
-def test_missing_id_field(job):
-    job.put("base.txt", b"1,a\n2,b,x\n", "master")
-    job.put("ups_1.txt", b"1,c\n3\n")
+# files, those of the master below master/; what the message has, where {} is the directory of all; the settings
+REFUSED = {
+    "no ID field": (
+        {"master/base.txt": b"1,a\n2,b,x\n", "ups_1.txt": b"1,c\n3\n"},
+        ["line 2, byte 4: has 1 field and should have 2 or more"],
+        {"id.field.ordinals": "1", "field.count": "any"},
+    ),
+    "a row with the key alone, though a field gives the order": (
+        {"del.txt": b"b\n"},
+        ["{}/feed/del.txt: line 1, byte 0: has 1 field and should have 3"],
+        {**CONFIG, "deleted.record.file.prefix": "del"},
+    ),
+    "a row with the key alone in a file that does not delete": (
+        {"ups_1.txt": b"b,2,1\nb\n"},
+        ["{}/feed/ups_1.txt: line 2, byte 6: has 1 field and should have 3"],
+        BY_NAME,
+    ),
+    "a row that is blank without its op code": (
+        {"master/base.txt": b"a\nb\nc\n", "ups_1.txt": b"a,U\n,U\n"},
+        ["ups_1.txt: line 2, byte 4: nothing is left of the row without its op code, and a blank line is not a record"],
+        {"id.field.ordinals": "0", "op.code.field.ordinal": "1"},
+    ),
+    "a delete code in the master": (
+        {"master/base.txt": b"a,1,I,100\nb,1,D,100\n", "ups.txt": b"a,2,U,200\n"},
+        ["{}/master/base.txt: line 2, byte 10: field 2 (op code) marks a delete in the master: 'D'"],
+        WITH_OP,
+    ),
+    "any width must include the needed fields": (
+        {"ups.txt": b"b,2,200,more\nc,2\n"},
+        ["1 feed row cannot be read", "line 2, byte 13: has 2 fields and should have 3 or more"],
+        {**CONFIG, "field.count": "any"},
+    ),
+    "the width of the feed follows from the master": (
+        {"ups.txt": b"b,2,U,200,x\nc,2,U,200\n"},
+        ["1 feed row cannot be read", "{}/feed/ups.txt: line 1, byte 0: has 5 fields and should have 4"],
+        {**WITH_OP, "op.code.in.master": "false"},
+    ),
+}
+# the same, of settings that do not fit the files
+MISFITS = {
+    "another delimiter": (
+        {"ups.txt": FEED},
+        [
+            "base.txt: field.delim.regex is ';', which does not occur in its first 4 rows, and each of them has a ",
+            " has a comma 2 times; use -D 'field.delim.regex=,'; or",
+        ],
+        {**CONFIG, "field.delim.regex": ";"},
+    ),
+    "an ordinal beyond a row": (
+        {"master/base.txt": b"a~1~100\n", "ups.txt": b"b~2~200\n"},
+        [
+            "temporal.ordering.field.ordinal: field 2 is beyond the 1 field of a row, split by field.delim.regex = ';'",
+            "correct the ordinal (they count from 0), the delimiter or field.count",
+        ],
+        {**CONFIG, "field.delim.regex": ";"},
+    ),
+    "a width that fits neither layout": (
+        {"ups.txt": b"b,2,U,200,x\n"},
+        [
+            "{}/feed/ups.txt: the first row has 5 fields, and the master's rows ({}/master) have 3",
+            "set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
+        ],
+        WITH_OP,
+    ),
+    "the feed file of another width": (
+        {"a.txt": b"b,2,U,200\n", "b.txt": b"b,2,U,200\n", "z.txt": b"oops,x\n"},
+        [
+            "{}/feed/z.txt: the first row has 2 fields, that of a.txt has 4, and the master's rows ({}/master) have 3",
+            "correct the file, or set op.code.in.master",
+        ],
+        WITH_OP,
+    ),
+    "op codes that the master cannot keep": (
+        {"ups.txt": b"b,2,U,200\n"},
+        [
+            "{}/master",
+            "op.code.keep=true writes rows with an op code, and the master's rows have none; leave op.code.keep out",
+        ],
+        {**WITH_OP, "op.code.keep": "true"},
+    ),
+}
 
-    job.refused(
-        DataError,
-        "line 2, byte 4: has 1 field and should have 2 or more",
-        settings={"id.field.ordinals": "1", "field.count": "any"},
-    )
 
+@pytest.mark.parametrize("name", [*REFUSED, *MISFITS])
+def test_run_is_refused(job, name):
+    files, parts, settings = {**REFUSED, **MISFITS}[name]
+    for path, content in files.items():
+        side, _, file = path.rpartition("/")
+        job.put(file, content, side or "feed")
 
-def test_key_only_row_if_a_field_gives_the_order(job):
-    path = job.put("del.txt", b"b\n")
-
-    job.refused(
-        DataError,
-        f"{path}: line 1, byte 0: has 1 field and should have 3",
-        settings={**CONFIG, "deleted.record.file.prefix": "del"},
-    )
-
-
-def test_key_only_row_in_a_file_that_does_not_delete(job):
-    path = job.put("ups_1.txt", b"b,2,1\nb\n")
-
-    job.refused(DataError, f"{path}: line 2, byte 6: has 1 field and should have 3", settings=BY_NAME)
-
-
-def test_row_that_is_blank_without_its_op_code(job):
-    job.put("base.txt", b"a\nb\nc\n", "master")
-    path = job.put("ups_1.txt", b"a,U\n,U\n")
-
-    job.refused(
-        DataError,
-        f"{path}: line 2, byte 4: nothing is left of the row without its op code, and a blank line is not a record",
-        settings={"id.field.ordinals": "0", "op.code.field.ordinal": "1"},
-    )
+    wanted = [part.replace("{}", str(job.root)) for part in parts]
+    job.refused(DataError if name in REFUSED else ConfigError, *wanted, settings=settings)
 
 
 def test_only_the_first_rejects_are_shown(job):
@@ -204,15 +260,6 @@ def test_rejects_of_the_master(job):
     assert b"e,1" not in rows(job.output)
 
 
-def test_delete_code_in_the_master(job):
-    path = job.put("base.txt", b"a,1,I,100\nb,1,D,100\n", "master")
-    job.put("ups.txt", b"a,2,U,200\n")
-
-    job.refused(
-        DataError, f"{path}: line 2, byte 10: field 2 (op code) marks a delete in the master: 'D'", settings=WITH_OP
-    )
-
-
 def test_the_delete_prefix_is_not_for_master_files(job):
     job.put("del_base.txt", b"e,1,100\n", "master")
     job.put("ups.txt")
@@ -243,27 +290,6 @@ def test_more_rejects_than_can_be_set_aside_do_not_travel(job):
 
 
 # --- width
-
-
-def test_wrong_delimiter(job):
-    job.put("ups.txt")
-    job.refused(
-        ConfigError,
-        "base.txt: field.delim.regex is ';', which does not occur in its first 4 rows, and each of them has a comma 2 "
-        "times; use -D 'field.delim.regex=,'; or",
-        settings={**CONFIG, "field.delim.regex": ";"},
-    )
-
-
-def test_ordinal_beyond_a_row(job):
-    job.put("base.txt", b"a~1~100\n", "master")
-    job.put("ups.txt", b"b~2~200\n")
-    job.refused(
-        ConfigError,
-        "temporal.ordering.field.ordinal: field 2 is beyond the 1 field of a row, split by field.delim.regex = ';'",
-        "correct the ordinal (they count from 0), the delimiter or field.count",
-        settings={**CONFIG, "field.delim.regex": ";"},
-    )
 
 
 @pytest.mark.parametrize(
@@ -323,52 +349,6 @@ def test_width_by_number(job):
     )
 
 
-def test_any_width_must_include_the_needed_fields(job):
-    job.put("ups.txt", b"b,2,200,more\nc,2\n")
-
-    job.refused(
-        DataError,
-        "1 feed row cannot be read",
-        "line 2, byte 13: has 2 fields and should have 3 or more",
-        settings={**CONFIG, "field.count": "any"},
-    )
-
-
-def test_width_that_fits_neither_layout(job):
-    path = job.put("ups.txt", b"b,2,U,200,x\n")
-
-    job.refused(
-        ConfigError,
-        f"{path}: the first row has 5 fields, and the master's rows ({job.master}) have 3",
-        "set op.code.in.master=true or false, and field.count to the number of fields of a feed row",
-        settings=WITH_OP,
-    )
-
-
-def test_the_feed_file_of_another_width_is_named(job):
-    for name in ("a.txt", "b.txt"):
-        job.put(name, b"b,2,U,200\n")
-    path = job.put("zz.txt", b"oops,x\n")
-
-    job.refused(
-        ConfigError,
-        f"{path}: the first row has 2 fields, that of a.txt has 4, and the master's rows ({job.master}) have 3; ",
-        "correct the file, or set op.code.in.master",
-        settings=WITH_OP,
-    )
-
-
-def test_width_of_the_feed_follows_from_the_master(job):
-    path = job.put("ups.txt", b"b,2,U,200,x\nc,2,U,200\n")
-
-    job.refused(
-        DataError,
-        "1 feed row cannot be read",
-        f"{path}: line 1, byte 0: has 5 fields and should have 4",
-        settings={**WITH_OP, "op.code.in.master": "false"},
-    )
-
-
 def test_any_width_does_not_show_whether_there_are_op_codes(job):
     job.put("ups.txt", b"b,2,U,200\n")
     settings = {**WITH_OP, "field.count": "any"}
@@ -380,17 +360,6 @@ def test_any_width_does_not_show_whether_there_are_op_codes(job):
         settings=settings,
     )
     assert job.run({**settings, "op.code.in.master": "false"}).counts["feed updated"] == 1
-
-
-def test_op_codes_that_the_master_cannot_keep(job):
-    job.put("ups.txt", b"b,2,U,200\n")
-
-    job.refused(
-        ConfigError,
-        job.master,
-        "op.code.keep=true writes rows with an op code, and the master's rows have none; leave op.code.keep out",
-        settings={**WITH_OP, "op.code.keep": "true"},
-    )
 
 
 def test_op_code_in_master_overrides_the_inferred_one(job):

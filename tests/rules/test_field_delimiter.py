@@ -1,6 +1,5 @@
 """The meaning of field.delim.regex: every expected value here was printed by Java 17."""
 
-import doctest
 import pickle
 import re
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mutator.rules.delimiter import field_delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter, parse
 
 # regex, row, Arrays.asList(row.split(regex, -1)) in Java
@@ -429,7 +427,3 @@ def test_any_text_gives_a_delimiter_or_a_reason(text: str, row: bytes) -> None:
         assert sum(map(len, fields)) + len(fields) - 1 <= len(row)  # each delimiter needs at least a byte
         return
     assert type(reason) is ValueError
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(field_delimiter).failed == 0

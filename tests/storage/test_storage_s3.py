@@ -264,19 +264,18 @@ def test_removal_in_a_missing_bucket_is_allowed(s3):
     STORAGE.remove("s3://no-such-lake/file")
 
 
-def test_unreachable_server_is_a_storage_error(monkeypatch, s3):
+ENDPOINTS = {
+    "http://127.0.0.1:9": "Could not connect to the endpoint",
+    "127.0.0.1:9": r"Invalid endpoint: 127.0.0.1:9; look at the variables AWS_",
+}
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_unreachable_server_is_a_storage_error(endpoint, monkeypatch, s3):
     monkeypatch.setattr(s3_client, "_clients", {})
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(MutatorError, match="Could not connect to the endpoint") as caught:
-        STORAGE.stat("s3://lake/master")
-    assert caught.value.exit_code == 4
-
-
-def test_malformed_endpoint_is_reported(monkeypatch, s3):
-    monkeypatch.setattr(s3_client, "_clients", {})
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9")
-    with pytest.raises(MutatorError, match=r"Invalid endpoint: 127.0.0.1:9; look at the variables AWS_") as caught:
+    with pytest.raises(MutatorError, match=ENDPOINTS[endpoint]) as caught:
         STORAGE.stat("s3://lake/master")
     assert caught.value.exit_code == 4
 

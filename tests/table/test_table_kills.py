@@ -122,89 +122,82 @@ def new_places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture
+def table(places: Path, tmp_path: Path) -> str:
+    """Return a copy of the table of the places."""
+    return str(shutil.copytree(places / "table", tmp_path / "table"))
+
+
+def is_sound(table: str, *, strays: bool | None = None) -> bool:
+    """Return whether a table has no problems, and files that no version has if there should be any; None: may have."""
+    found = verify_table(table, config_of_snapshot, open_runner)
+    return found.problems == () and (strays is None or bool(found.stray and found.stray.files) == strays)
+
+
 @pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", APPLY)
-def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
-    killed, _ = act("apply_one", point, table=table, feed=str(places / "second.csv"))
-    assert killed
+def test_killed_apply(act: Callable[..., Any], places: Path, table: str, point: str) -> None:
+    assert act("apply_one", point, table=table, feed=str(places / "second.csv"))[0]
     assert rows_of(table) == (NEW if point in APPLY[APPLY.index("table.committed") :] else OLD)
     apply_one(table, str(places / "second.csv"))
     assert rows_of(table) == NEW
     assert open_snapshot(table).version.number == 2
-    found = verify_table(table, config_of_snapshot, open_runner)
-    assert found.problems == ()
-    assert found.stray is not None
-    assert bool(found.stray.files) == (point.startswith("apply.") or point == "table.commit")
+    assert is_sound(table, strays=point.startswith("apply.") or point == "table.commit")
 
 
 @pytest.mark.thorough(keep=3)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", COMPACT)
-def test_killed_compaction(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+def test_killed_compaction(act: Callable[..., Any], places: Path, table: str, point: str) -> None:
     apply_one(table, str(places / "second.csv"))
     apply_one(table, str(places / "third.csv"))  # a second file of tombstones
-    killed, _ = act("compact_one", point, table=table)
-    assert killed
+    assert act("compact_one", point, table=table)[0]
     is_new = point in COMPACT[COMPACT.index("table.committed") :]
     assert open_snapshot(table).version.number == (4 if is_new else 3)
     assert rows_of(table) == NEW
     compact_one(table)
     assert rows_of(table) == NEW
     assert open_snapshot(table).version.number == 4
-    found = verify_table(table, config_of_snapshot, open_runner)
-    assert found.problems == ()
-    assert found.stray is not None
-    assert bool(found.stray.files) != is_new
+    assert is_sound(table, strays=not is_new)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("point", RESTORE)
-def test_killed_restore(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+def test_killed_restore(act: Callable[..., Any], places: Path, table: str, point: str) -> None:
     apply_one(table, str(places / "second.csv"))
     compact_one(table)  # version 3, whose rows have other files
     apply_one(table, str(places / "third.csv"))
     restore_table(open_snapshot(table), 3)
-    killed, _ = act("restore_one", point, table=table)
-    assert killed
+    assert act("restore_one", point, table=table)[0]
     is_new = point in RESTORE[RESTORE.index("table.committed") :]
     assert open_snapshot(table).version.number == (6 if is_new else 5)
     assert rows_of(table) == (OLD if is_new else NEW)
     restore_one(table)
     assert rows_of(table) == OLD
     assert open_snapshot(table).version.number == 6
-    assert verify_table(table, config_of_snapshot, open_runner).problems == ()
+    assert is_sound(table)
 
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", RESTORE_OF_MASKS)
-def test_killed_restore_of_masks(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+def test_killed_restore_of_masks(act: Callable[..., Any], places: Path, table: str, point: str) -> None:
     """The hidden rows of version 2 go into a file of their own."""
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
     apply_one(table, str(places / "second.csv"))
     compact_one(table)
-    killed, _ = act("restore_masks", point, table=table)
-    assert killed
+    assert act("restore_masks", point, table=table)[0]
     is_new = point == "table.committed"
     assert (open_snapshot(table).version.number, rows_of(table)) == (4 if is_new else 3, NEW)
     restore_masks(table)
     assert (open_snapshot(table).version.number, rows_of(table)) == (4, NEW)
-    found = verify_table(table, config_of_snapshot, open_runner)
-    assert found.problems == ()
-    assert found.stray is not None
-    assert bool(found.stray.files) != is_new
+    assert is_sound(table, strays=not is_new)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("point", PLACED)
-def test_killed_apply_of_placed_files(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
-    killed, _ = act("apply_placed", point, table=table, feed=str(places / "second.csv"))
-    assert killed
+def test_killed_apply_of_placed_files(act: Callable[..., Any], places: Path, table: str, point: str) -> None:
+    assert act("apply_placed", point, table=table, feed=str(places / "second.csv"))[0]
     assert rows_of(table) == (NEW if point == "table.committed" else OLD)
     apply_placed(table, str(places / "second.csv"))
     assert rows_of(table) == NEW
@@ -214,8 +207,7 @@ def test_killed_apply_of_placed_files(act: Callable[..., Any], places: Path, tmp
 @pytest.mark.parametrize("point", CREATE)
 def test_killed_create(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
     table = str(tmp_path / "table")
-    killed, _ = act("create_one", point, table=table, dataset=str(places / "dataset"))
-    assert killed
+    assert act("create_one", point, table=table, dataset=str(places / "dataset"))[0]
     with suppressed("table.exists") if point == "table.committed" else nullcontext():
         create_one(table, str(places / "dataset"))
     assert rows_of(table) == OLD
@@ -224,8 +216,7 @@ def test_killed_create(act: Callable[..., Any], places: Path, tmp_path: Path, po
 
 
 @pytest.mark.processes
-def test_each_failpoint_is_passed(act: Callable[..., Any], places: Path, tmp_path: Path) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+def test_each_failpoint_is_passed(act: Callable[..., Any], places: Path, table: str) -> None:
     _, passed = act("apply_one", table=table, feed=str(places / "second.csv"))
     assert set(APPLY) <= set(passed)
 
@@ -239,15 +230,13 @@ def repair_one(table: str) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("point", REPAIR)
-def test_killed_repair(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+def test_killed_repair(act: Callable[..., Any], table: str, point: str) -> None:
     next(Path(table).glob("_mutator/table/keys/**/*.keys")).unlink()
     Path(table, "_mutator/table/hint.json").unlink()
-    killed, _ = act("repair_one", point, table=table)
-    assert killed
+    assert act("repair_one", point, table=table)[0]
     assert rows_of(table) == OLD
     repair_one(table)
-    assert verify_table(table, config_of_snapshot, open_runner).problems == ()
+    assert is_sound(table)
     assert rows_of(table) == OLD
 
 
@@ -278,15 +267,14 @@ def exported_rows(output: str) -> list[Any]:
 @pytest.mark.thorough(keep=3)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", EXPORT)
-def test_killed_export(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
-    table, output = str(shutil.copytree(places / "table", tmp_path / "table")), str(tmp_path / "out")
+def test_killed_export(act: Callable[..., Any], places: Path, table: str, tmp_path: Path, point: str) -> None:
+    output = str(tmp_path / "out")
     export_one(table, output)
     old = exported_rows(output)
     apply_one(table, str(places / "second.csv"))
     export_one(table, str(tmp_path / "other"))
     new = exported_rows(str(tmp_path / "other"))
-    killed, _ = act("export_one", point, table=table, output=output)
-    assert killed
+    assert act("export_one", point, table=table, output=output)[0]
     assert exported_rows(output) == (new if point.startswith("publish") else old)
     export_one(table, output)
     assert exported_rows(output) == new != old

@@ -214,12 +214,34 @@ def test_file_of_the_only_version_is_missing(base, whole):
     check_every_piece(base, saved, [problem, first, given], ["put", "start", "use"])
 
 
-def test_file_of_a_later_version_is_missing(base, whole):
-    merged(base, "ups_2", "ups_3")
-    saved = whole()
+def without_a_part(base):
     part_of(base).unlink()
 
-    check_every_piece(base, saved, base.status().problems, ["put", "make", "start", "use"])
+
+def without_files(base):
+    shutil.rmtree(base.path / "master")
+    (base.path / "master").mkdir()
+
+
+def with_a_damaged_part(base):
+    flip(part_of(base))
+    found_by_a_run(base)
+
+
+@pytest.mark.parametrize(
+    ("versions", "damage", "cures"),
+    [
+        (("ups_2", "ups_3"), without_a_part, ["put", "make", "start", "use"]),
+        (("ups_2",), without_files, ["put", "start"]),
+        (("ups_2", "ups_3"), with_a_damaged_part, ["put", "make", "start"]),
+    ],
+)
+def test_cures_of_a_damaged_master(base, whole, versions, damage, cures):
+    merged(base, *versions)
+    saved = whole()
+    damage(base)
+
+    check_every_piece(base, saved, base.status().problems, cures)
 
 
 def test_missing_file_that_a_backup_has(base, whole):
@@ -303,15 +325,6 @@ def test_damaged_file_stays_in_sight(base, whole, find):
     assert "no other version can be restored" in message_of(base.restore, 1)
     assert messages in ([], [problem])
     check_every_piece(base, saved, [problem], ["put", "start"])
-
-
-def test_damaged_file_that_no_other_version_has(base, whole):
-    merged(base, "ups_2", "ups_3")
-    saved = whole()
-    flip(part_of(base))
-    found_by_a_run(base)
-
-    check_every_piece(base, saved, base.status().problems, ["put", "make", "start"])
 
 
 def test_damaged_file_of_which_a_backup_is_a_real_copy(base, whole):
@@ -563,15 +576,6 @@ def test_a_run_names_the_cures_before_it_reads_settings(base, damage, settings, 
 
     assert cli.main(["workflow", "run", str(base.path), "-D", "claim.min.age=0s", *settings]) == 5
     assert capsys.readouterr().err == f"mutator: error: {problems[0]}\n"
-
-
-def test_master_that_is_empty(base, whole):
-    merged(base, "ups_2")
-    saved = whole()
-    shutil.rmtree(base.path / "master")
-    (base.path / "master").mkdir()
-
-    check_every_piece(base, saved, base.status().problems, ["put", "start"])
 
 
 def test_base_that_began_without_a_master(base, whole):

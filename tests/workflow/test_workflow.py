@@ -202,29 +202,22 @@ def test_run_that_would_delete_too_much_is_stopped(by_name):
     assert by_name.run(max_delete_fraction="1").version == 1
 
 
-def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
-    by_name.settings = {key: value for key, value in by_name.settings.items() if key != "deleted.record.file.prefix"}
-    by_name.settings |= {"sync.mode": "full", "max.delete.fraction": "1"}
-    by_name.arrive("snap_9.txt", "a,9")
-    by_name.arrive("snap_8.txt", "a,8", "b,8")
-    first = by_name.run()
-
-    assert first.claimed == ("snap_8.txt",)
-    assert dict(first.waiting) == {"snap_9.txt": "waits until an older snapshot is merged"}
-    assert by_name.rows() == ["a,8", "b,8"]
-    assert by_name.run().version == 2
-    assert by_name.rows() == ["a,9"]
-
-
-def test_overwrites_are_merged_one_at_a_time_the_oldest_first(by_name):
-    """One run over both would keep what the older one has and the newer one lacks."""
-    by_name.settings = by_name.settings | {"write.operation": "insert_overwrite"}
+@pytest.mark.parametrize(
+    ("noun", "settings"),
+    [
+        ("snapshot", {"sync.mode": "full", "max.delete.fraction": "1", "deleted.record.file.prefix": ""}),
+        ("overwrite", {"write.operation": "insert_overwrite"}),
+    ],
+)
+def test_snapshots_and_overwrites_are_merged_one_at_a_time_the_oldest_first(by_name, noun, settings):
+    """One run over two overwrites would keep what the older one has and the newer one lacks."""
+    by_name.settings = by_name.settings | settings
     by_name.arrive("ups_9.txt", "a,9")
     by_name.arrive("ups_8.txt", "a,8", "b,8")
     first = by_name.run()
 
     assert first.claimed == ("ups_8.txt",)
-    assert dict(first.waiting) == {"ups_9.txt": "waits until an older overwrite is merged"}
+    assert dict(first.waiting) == {"ups_9.txt": f"waits until an older {noun} is merged"}
     assert by_name.rows() == ["a,8", "b,8"]
     assert by_name.run().version == 2
     assert by_name.rows() == ["a,9"]
