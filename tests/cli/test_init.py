@@ -246,38 +246,23 @@ def texts(row, most="%Y-%m-%dT%H:%M:%SZ"):
     return [value.strftime(most) if isinstance(value, datetime) else str(value) for value in row.values()]
 
 
-def csv(path, rows):
-    table = [list(rows[0]), *map(texts, rows)]
-    Path(f"{path}.csv").write_text("".join(",".join(row) + "\n" for row in table), encoding="utf-8")
+def delimited(name, suffix, between, *, header=True, quote="{}"):
+    """Return a function that writes delimited text. quote: of words."""
+
+    def write(path, rows):
+        table = [[quote.format(one) if one.isalpha() and len(one) > 1 else one for one in texts(row)] for row in rows]
+        table = [list(rows[0]), *table] if header else table
+        Path(f"{path}.{suffix}").write_text("".join(between.join(row) + "\n" for row in table), encoding="utf-8")
+
+    write.__name__ = name
+    return write
 
 
-def quoted_csv(path, rows):
-    table = [
-        list(rows[0]),
-        *(
-            [f'"a ""b""; {value}"' if value.isalpha() and len(value) > 1 else value for value in texts(row)]
-            for row in rows
-        ),
-    ]
-    Path(f"{path}.csv").write_text("".join(";".join(row) + "\n" for row in table), encoding="utf-8")
-
-
-def headerless_csv(path, rows):
-    table = [
-        [f'"{value}, {value}"' if value.isalpha() and len(value) > 1 else value for value in texts(row)] for row in rows
-    ]
-    Path(f"{path}.csv").write_text("".join(",".join(row) + "\n" for row in table), encoding="utf-8")
-
-
-def piped(path, rows):
-    table = [list(rows[0]), *map(texts, rows)]
-    Path(f"{path}.txt").write_text("".join("|".join(row) + "\n" for row in table), encoding="utf-8")
-
-
-def tabs(path, rows):
-    Path(f"{path}.tsv").write_text("".join("\t".join(texts(row)) + "\n" for row in rows), encoding="utf-8")
-
-
+csv = delimited("csv", "csv", ",")
+quoted_csv = delimited("quoted_csv", "csv", ";", quote='"a ""b""; {}"')
+headerless_csv = delimited("headerless_csv", "csv", ",", header=False, quote='"{0}, {0}"')
+piped = delimited("piped", "txt", "|")
+tabs = delimited("tabs", "tsv", "\t", header=False)
 FORMATS = (parquet, orc, avro, csv, quoted_csv, headerless_csv, piped, tabs)
 
 

@@ -173,24 +173,38 @@ def test_first_row_of_names_with_a_known_op_code_is_a_record(job):
     assert job.run(settings).counts["feed deleted"] == 1
 
 
-def test_header_of_text_alone(job):
-    job.put("base.txt", b"product_id,colour\nlamp,red\nchair,blue\n", where="master")
-    job.put("ups_7.txt", b"lamp,green\n")
-    job.refused(DataError, "base.txt", "its ID is the name of a field", settings=BY_NAME)
+NAMES, COLOURS = b"id,name,changed\n", b"k1,red\nk2,blue\nk3,red\n"
+HEADERS = [  # the number of header lines, the master, the name and content of the feed file, parts of the message
+    ("", b"product_id,colour\nlamp,red\nchair,blue\n", "ups", b"lamp,green\n", "base.txt", "its ID is the name of a"),
+    # in Latin-1, as init reads it
+    (
+        "",
+        PEOPLE,
+        "ups",
+        b"id,gr\xf6\xdfe,changed\nk1,Rob,200\n",
+        "ups_7.txt",
+        "field 2 is 'changed' there, and '200'",
+    ),
+    ("", PEOPLE, "del", b"id\nk1\n", "del_7.txt", "looks like a header ('id')"),
+    ("", PEOPLE, "del", b"id\n", "del_7.txt", "looks like a header ('id')"),
+    ("1", NAMES + PEOPLE, "del", b"k2\n", "del_7.txt", "the line 'k2' is skipped"),
+    ("1", COLOURS, "ups", b"id,colour\nk2,green\n", "base.txt", "the line 'k1,red' is skipped"),
+    (
+        "2",
+        b"H,2026,3\n" + NAMES + PEOPLE,
+        "ups",
+        NAMES + b"k1,Rob,200\nk2,Bo,200\n",
+        "ups_7.txt",
+        "the line 'k1,Rob,200' is",
+    ),
+]
 
 
-def test_header_in_latin_1(job):
-    """As init reads it."""
-    job.put("base.txt", PEOPLE, where="master")
-    job.put("ups_7.txt", "id,größe,changed\nk1,Rob,200\n".encode("latin-1"))
-    job.refused(DataError, "ups_7.txt", "field 2 is 'changed' there, and '200' in the next row", settings=BY_NAME)
-
-
-@pytest.mark.parametrize("rest", [b"k1\n", b""])
-def test_header_of_a_delete_file_with_ids_alone(job, rest):
-    job.put("base.txt", PEOPLE, where="master")
-    job.put("del_7.txt", b"id\n" + rest)
-    job.refused(DataError, "del_7.txt", "looks like a header ('id')", settings=BY_NAME)
+@pytest.mark.parametrize(("count", "master", "name", "feed", "file", "part"), HEADERS)
+def test_headers_that_are_set_wrongly(job, count, master, name, feed, file, part):
+    job.put("base.txt", master, where="master")
+    job.put(f"{name}_7.txt", feed)
+    job.refused(DataError, file, part, settings={**BY_NAME, "header.lines": count})
 
 
 @pytest.mark.parametrize(
@@ -220,24 +234,6 @@ def test_record_that_would_be_a_header(job, file_format):
         DataError, "ups_7.txt", "the line 'k1,Rob,200' is skipped as a header (header.lines)", settings=settings
     )
     assert message.endswith("or, if the line is a header, set header.check=false")
-
-
-def test_delete_that_would_be_a_header(job):
-    job.put("base.txt", b"id,name,changed\n" + PEOPLE, where="master")
-    job.put("del_7.txt", b"k2\n")
-    job.refused(DataError, "del_7.txt", "the line 'k2' is skipped", settings={**BY_NAME, "header.lines": "1"})
-
-
-def test_record_of_text_alone_that_would_be_a_header(job):
-    job.put("base.txt", b"k1,red\nk2,blue\nk3,red\n", where="master")
-    job.put("ups_7.txt", b"id,colour\nk2,green\n")
-    job.refused(DataError, "base.txt", "the line 'k1,red' is skipped", settings={**BY_NAME, "header.lines": "1"})
-
-
-def test_second_header_line_that_is_a_record(job):
-    job.put("base.txt", b"H,2026-01-31,3\nid,name,changed\n" + PEOPLE, where="master")
-    job.put("ups_7.txt", b"id,name,changed\nk1,Rob,200\nk2,Bo,200\n")
-    job.refused(DataError, "ups_7.txt", "the line 'k1,Rob,200' is skipped", settings={**BY_NAME, "header.lines": "2"})
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from mutator.rules.envelope_kind import DIALECT, KEY_FILES, OF_TABLES, EnvelopeKind, Recognizes, Traces, made_by
 
 
+def _is_image(image: str, names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
+    """Return whether a member has objects, or arrays, or nothing but NULL; a field of plain rows may have its name."""
+    inside = any(name.startswith(f"{image}.") for name in names)
+    return inside or (image in names and all((value or b"{")[:1] in b"{[" for value in values(image)))
+
+
 def _messages(kind: str, codes: Collection[str], members: Collection[str], images: Sequence[str]) -> Recognizes:
     """Return what recognizes messages with some members, one of images, and one that has nothing but codes.
 
@@ -18,7 +24,7 @@ def _messages(kind: str, codes: Collection[str], members: Collection[str], image
     known = frozenset(code.encode() for code in codes)
 
     def recognizes(names: Sequence[str], values: Callable[[str], Sequence[bytes | None]]) -> bool:
-        if not {kind, *members} <= {*names} or {name.partition(".")[0] for name in names}.isdisjoint(images):
+        if not {kind, *members} <= {*names} or not any(_is_image(image, names, values) for image in images):
             return False
         found = {value for value in values(kind) if value is not None}
         return bool(found) and found <= known
