@@ -22,6 +22,7 @@ from tests.support.cluster import CACHE, QUICK
 from tests.support.effort import EFFORT, EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
+from tests.support.job import job, managed  # noqa: F401
 from tests.support.processor_time import ProcessorTime
 from tests.support.s3_server import Server, s3  # noqa: F401
 from tests.support.tiers import balanced, chosen, pairwise

@@ -8,7 +8,7 @@ import pytest
 from mutator.cli import job as job_of
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
-from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
+from tests.support.job import BY_NAME, CONFIG, Job
 
 SETTINGS = (
     b"id.field.ordinals=0\ntemporal.ordering.field.ordinal=2\ntemporal.ordering.field.numeric=true\nfield.count=3\n"
@@ -143,11 +143,6 @@ def test_a_fault_names_settings_as_the_user_does(words, fault, tmp_path, monkeyp
 
 
 # --- settings, files and rows
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 @pytest.fixture

@@ -59,6 +59,16 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def feeds(spark: SparkSession, here: Path, line: str, number: int) -> dict[str, Any]:
+    """Return the rows of a feed in each form by its name in the line; write the files that the line names."""
+    feed = rows(number)
+    frame = spark.createDataFrame([tuple(row.values()) for row in feed.to_pylist()], SCHEMA).repartition(2)
+    for day in re.findall(r"/lake/(day\d)", line):
+        (here / day).mkdir()
+        pyarrow.csv.write_csv(feed, here / day / "feed.csv")
+    return {"arrow": feed, "polars": pl.from_arrow(feed), "feed": feed.to_pandas(), "frame": frame}
+
+
 def runner(here: Path, names: dict[str, Any]) -> Callable[[str], Any]:
     def run(line: str) -> Any:
         line = line.replace("/lake/", f"{here}/")
@@ -78,15 +88,10 @@ def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
     lines = lines_of("Ways in")
     assert len(lines) == 11
     for number, (way, line) in enumerate(lines.items(), 1):
-        feed = rows(number)
-        frame = spark.createDataFrame([tuple(row.values()) for row in feed.to_pylist()], SCHEMA).repartition(2)
-        names = {"table": table, "arrow": feed, "polars": pl.from_arrow(feed), "feed": feed.to_pandas(), "frame": frame}
-        for day in re.findall(r"/lake/(day\d)", line):
-            (here / day).mkdir()
-            pyarrow.csv.write_csv(feed, here / day / "feed.csv")
+        names = {"table": table, **feeds(spark, here, line, number)}
         if "stream." in line:
             (here / "new").mkdir()
-            frame.write.mode("append").parquet(str(here / "new"))
+            names["frame"].write.mode("append").parquet(str(here / "new"))
             names["stream"] = spark.readStream.schema(SCHEMA).parquet(str(here / "new"))
         run = runner(here, names)
 
@@ -109,12 +114,7 @@ def test_each_overwrite_leaves_its_rows(spark: SparkSession, here: Path) -> None
     lines = lines_of("Overwrites")
     assert len(lines) == 9
     for number, (way, line) in enumerate(lines.items(), 1):
-        feed = rows(number)
-        frame = spark.createDataFrame([tuple(row.values()) for row in feed.to_pylist()], SCHEMA).repartition(2)
-        names = {"table": table, "arrow": feed, "polars": pl.from_arrow(feed), "feed": feed.to_pandas(), "frame": frame}
-        for day in re.findall(r"/lake/(day\d)", line):
-            (here / day).mkdir()
-            pyarrow.csv.write_csv(feed, here / day / "feed.csv")
+        names = {"table": table, **feeds(spark, here, line, number)}
         runner(here, names)(line)
         kind = [one.kind for one in table.refresh().log()][-1]
         assert kind == ("insert_overwrite_table" if "everything" in way else "insert_overwrite"), way

@@ -9,10 +9,9 @@ from mutator.dataset.directory import read_manifest
 from mutator.storage import storage_for
 from tests.support import local_engine
 from tests.support.plain_workflow import put, read
-from tests.support.storage_places import hdfs_place, s3_place
+from tests.support.storage_places import PLACES
 
 pytestmark = pytest.mark.rest
-PLACES = {"s3": s3_place, "hdfs": hdfs_place}
 FIRST = "1,10,U,p0,a\n2,10,U,p1,b\n3,10,U,p2,c\n4,10,U,p2,d\n"
 SECOND = "3,9,U,p2,C\n5,12,U,p2,e\n"  # an older row; 4 is deleted by absence
 

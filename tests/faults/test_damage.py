@@ -15,17 +15,7 @@ from mutator.dataset import manifest
 from mutator.errors import MutatorError, StateError
 from mutator.pipeline import merge as pipeline
 from tests.support import local_engine
-from tests.support.job import BY_NAME, CONFIG, ENGINES, Job, known, rows
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
-
-
-@pytest.fixture
-def managed(job):
-    return job.begin_managed()
+from tests.support.job import BY_NAME, CONFIG, known, rows
 
 
 def a_file(job, role):

@@ -69,30 +69,25 @@ def check_not_published(error, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.thorough(keep="shuffle")
+def lose(found, number):
+    found.pop(number)
+
+
+def double(found, number):
+    found.append(found[number])
+
+
+@pytest.mark.thorough(keep="lose-shuffle")
 @every_join
-def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
+@pytest.mark.parametrize("change", [lose, double])
+def test_each_element_that_is_lost_or_doubled_stops_the_run(places, tmp_path, monkeypatch, change, join):
     keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)
 
     for number in some_of(keys, ledger):
-        with pytest.raises(StorageError) as caught:
-            merge_with(join, places, tmp_path / "out", monkeypatch, lambda found, _, number=number: found.pop(number))
-        check_not_published(caught.value, tmp_path)
-
-
-@pytest.mark.thorough(keep=0)
-@every_join
-def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join):
-    keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)
-
-    for number in some_of(keys, ledger):
-        key = keys[number]
-        if key[0] == ledger and key[2] == RECEIPT:
+        if change is double and (keys[number][0], keys[number][2]) == (ledger, RECEIPT):
             continue  # a split has one receipt, even if it arrives twice: nothing is counted twice
         with pytest.raises(StorageError) as caught:
-            merge_with(
-                join, places, tmp_path / "out", monkeypatch, lambda found, _, number=number: found.append(found[number])
-            )
+            merge_with(join, places, tmp_path / "out", monkeypatch, lambda found, _, at=number: change(found, at))
         check_not_published(caught.value, tmp_path)
 
 

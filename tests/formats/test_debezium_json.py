@@ -31,6 +31,7 @@ from mutator.rules.dialects.debezium_messages import ORDERS
 from mutator.rules.order_columns import SEQUENCES, kept_orders
 from mutator.rules.order_tuples import decode
 from mutator.table.table import Table
+from tests.support.dialect_stories import lines
 from tests.support.named_runs import ENGINES, Work
 from tests.support.no_limits import NO_LIMITS
 
@@ -174,10 +175,6 @@ def message(op: str | None, after: Any = None, before: Any = None, lsn: int = 1,
     source = {"connector": "postgresql", "schema": "public", "table": "t", "lsn": lsn, "sequence": f'[null,"{lsn}"]'}
     found = {"before": before, "after": after, "source": {**source, **more}, "op": op, "transaction": None}
     return found if op is not None else {name: value for name, value in found.items() if name != "op"}
-
-
-def lines(*messages: Any) -> bytes:
-    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in messages)
 
 
 def run(tmp_path: Path, messages: bytes, engine: str = "blocks", **settings: str) -> tuple[Any, Any]:

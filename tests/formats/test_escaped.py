@@ -585,19 +585,17 @@ def test_settings_that_escaped_text_does_not_have(delimiter, more, family, messa
         work.run({"field.names": "id,at", "input.format": "escaped", "field.delim.regex": delimiter, **more})
 
 
-def test_a_delimiter_that_cannot_be_written(tmp_path):
+@pytest.mark.parametrize(
+    ("row", "settings", "message"),
+    [
+        (b"idxat\nkx1\n", {"field.delim.regex": "x"}, "x is part of escapes"),
+        (b"id,at\nk,1\n", {"output.codec": "gzip"}, "gzip is not a codec of escaped: none"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path, row, settings, message):
     work = Work(tmp_path)
     for place in ("master/m.csv", "feed/f_1.csv"):
-        work.put(place, b"idxat\nkx1\n")
+        work.put(place, row)
 
-    with pytest.raises(ConfigError, match="x is part of escapes"):
-        work.run({"field.delim.regex": "x", "output.format": "escaped"})
-
-
-def test_codecs(tmp_path):
-    work = Work(tmp_path)
-    for place in ("master/m.csv", "feed/f_1.csv"):
-        work.put(place, b"id,at\nk,1\n")
-
-    with pytest.raises(ConfigError, match="gzip is not a codec of escaped: none"):
-        work.run({"output.codec": "gzip", "output.format": "escaped"})
+    with pytest.raises(ConfigError, match=message):
+        work.run({**settings, "output.format": "escaped"})

@@ -34,17 +34,12 @@ from mutator.rules.delimiter import field_delimiter
 from mutator.storage import stream
 from mutator.storage.compression import decompress
 from tests.support import local_engine
-from tests.support.job import BY_NAME, CONFIG, ENGINES, FEED, Job, known, rows
+from tests.support.job import BY_NAME, CONFIG, ENGINES, FEED, known, rows
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 # --- arrival: compression and containers

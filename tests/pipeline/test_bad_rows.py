@@ -17,13 +17,7 @@ from mutator.engine.split_content import REJECT
 from mutator.errors import ConfigError, DataError
 from mutator.plan import reading, run_plan
 from mutator.plan.inspect import survey
-from tests.support.job import BY_NAME, CONFIG, ENGINES, FEED, MASTER, WITH_OP, Job, known, rows, snapshot
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
-
+from tests.support.job import BY_NAME, CONFIG, FEED, MASTER, WITH_OP, known, rows, snapshot
 
 # --- rows
 

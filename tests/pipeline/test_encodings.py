@@ -9,7 +9,7 @@ import pytest
 
 from mutator.cli import main
 from mutator.errors import DataError
-from tests.support.job import CONFIG, ENGINES, Job, known, rows
+from tests.support.job import CONFIG, Job, known, rows
 
 TEXT = "b\t2\t200\r\nc\té€\t150\r\n"  # as Excel writes "Unicode text"
 CSV = 'id,name,at\r\nb,"zwei, ""größer""\r\nals eins",200\r\nc,Ångström €,150\r\n'
@@ -41,11 +41,6 @@ def contents(job):
     import pyarrow.parquet as pq
 
     return sorted(str(row) for path in job.output.glob("*.parquet") for row in pq.read_table(path).to_pylist())
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 @pytest.mark.thorough(keep=8)

@@ -10,15 +10,10 @@ import pytest
 
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError
-from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
+from tests.support.job import BY_NAME, CONFIG, ENGINES
 from tests.support.named_runs import FORMATS, Work
 
 QUARANTINE = {"reject.policy": "quarantine", "master.reject.policy": "quarantine"}
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 def table_of(count, *columns):

@@ -11,18 +11,13 @@ from mutator.pipeline import hints
 from mutator.pipeline.hints import date_hint, op_code_hint, order_hint
 from mutator.rules.facts import Facts
 from mutator.rules.op_codes import CodeFacts
-from tests.support.job import CONFIG, ENGINES, MASTER, Job
+from tests.support.job import CONFIG, MASTER, Job
 
 QUARANTINE = {"reject.policy": "quarantine"}
 FIX = (
     "Fix the rows, or a setting that does not fit them; reject.policy=quarantine would leave them out of the result, "
     "up to reject.limit and max.reject.fraction"
 )
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 def test_field_count(job):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support import local_engine
-from tests.support.job import CONFIG, ENGINES, Job
+from tests.support.job import CONFIG
 from tests.support.partition_trees import put_all
 
 DELETES = {**CONFIG, "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
@@ -12,11 +12,6 @@ WARNING = (
     "{}: no record was deleted, and the master does not have {} of these deletes: compare them with the master's "
     "(quotes, blanks, a header line, the order of the ID fields)"
 )
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 @pytest.mark.thorough(keep=6)

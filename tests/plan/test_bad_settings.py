@@ -11,18 +11,7 @@ import pytest
 import mutator
 from mutator.errors import ConfigError, DataError, StateError, StorageError
 from mutator.pipeline import merge
-from tests.support.job import BY_NAME, CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
-
-
-@pytest.fixture
-def managed(job):
-    return job.begin_managed()
-
+from tests.support.job import BY_NAME, CONFIG, MASTER, WITH_OP, known, rows
 
 # --- paths and roles
 

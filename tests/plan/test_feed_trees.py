@@ -4,13 +4,8 @@ import pyarrow as pa
 import pytest
 
 from mutator.errors import ConfigError, DataError
-from tests.support.job import CONFIG, ENGINES, Job, rows
+from tests.support.job import CONFIG, rows
 from tests.support.named_runs import BY_ID, Work
-
-
-@pytest.fixture(params=ENGINES)
-def job(request, tmp_path):
-    return Job(tmp_path, request.param)
 
 
 def put(job, path, content):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pyarrow as pa
 import pytest
 
@@ -11,6 +9,7 @@ from mutator.storage import storage_for
 from tests.support import local_engine
 from tests.support.columns_data import file_of, read_whole
 from tests.support.plain_workflow import put, read
+from tests.support.storage_places import PLACES
 
 ROWS = pa.table(
     {
@@ -28,11 +27,9 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(params=["s3", "hdfs"])
+@pytest.fixture(params=PLACES)
 def root(request):
-    if request.param == "s3":
-        return request.getfixturevalue("s3").bucket() + "/lake"
-    return f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
+    return PLACES[request.param](request)
 
 
 def lay_out(base, file_format):

@@ -1,22 +1,20 @@
 """Runs, verify and the workflow with Spark on a real S3 server and a real HDFS: the same commands as on a disk."""
 
 import json
-import uuid
 
 import pytest
 
 from mutator.storage import storage_for
 from tests.support.plain_workflow import put, read
 from tests.support.remote_commands import ROOT, run
+from tests.support.storage_places import PLACES
 
 SAMPLE = ROOT / "sample_data" / "product"
 
 
-@pytest.fixture(params=["s3", "hdfs"])
+@pytest.fixture(params=PLACES)
 def root(request):
-    if request.param == "s3":
-        return request.getfixturevalue("s3").bucket() + "/lake"
-    return f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
+    return PLACES[request.param](request)
 
 
 def copied(directory, to):

@@ -93,3 +93,14 @@ def rows(output):
 
 def known(folder):
     return manifest.parse((folder / manifest.PATH).read_bytes(), "manifest")
+
+
+@pytest.fixture(params=ENGINES)
+def job(request, tmp_path):
+    """Return a folder for runs of each engine."""
+    return Job(tmp_path, request.param)
+
+
+@pytest.fixture
+def managed(job):
+    return job.begin_managed()

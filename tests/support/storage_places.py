@@ -31,6 +31,9 @@ def hdfs_place(request):
     return root
 
 
+PLACES = {"s3": s3_place, "hdfs": hdfs_place}
+
+
 def model_place(storage_type):
     def make(request):
         found = ModelStorage(storage_type)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +14,11 @@ from mutator.table.recorded import config_of_apply
 from mutator.table.table import Table
 from mutator.workflow import directory
 from mutator.workflow.directory.results import BaseStatus, RunOutcome
-from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
+from tests.support.versioned import open_runner
 
 SETTINGS: dict[str, Any] = {"key": "id", "order_by": "at", "op": "op", "header": True, **NO_LIMITS}
 HEAD = "id,at,op,name"
-
-
-@contextmanager
-def open_runner(_: int) -> Iterator[Any]:
-    with local_engine.runner() as runner:
-        yield runner, None
 
 
 def opened(table: str, **settings: Any) -> OpenTarget:

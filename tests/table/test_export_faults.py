@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -22,15 +21,10 @@ from mutator.table.export import export
 from tests.support import local_engine
 from tests.support.model_storage import Killed, ModelStorage, mounted
 from tests.support.process_deaths import copy_of
+from tests.support.versioned import open_runner
 from tests.table.test_table_faults import FEED, NEW, OLD, SETTINGS, TABLE, apply_to, new_table
 
 OUTPUT = "model://base/out"
-
-
-@contextmanager
-def open_runner(_: int) -> Iterator[Any]:
-    with local_engine.runner() as runner:
-        yield runner, None
 
 
 def export_to(version: int | None = None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +23,10 @@ from mutator.table.restore import restore_table
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.table import Table
 from mutator.table.take_over import create_of
-from tests.support import local_engine
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.no_limits import NO_LIMITS
 from tests.support.process_deaths import copy_of
+from tests.support.versioned import open_runner
 
 TABLE, FEED = "model://base/table", "model://base/feed"
 SETTINGS = {"key": "id", "order_by": "at", "op": "op", "feed.format": "csv", **NO_LIMITS}
@@ -35,12 +35,6 @@ SECOND = "id,at,op,name\n1,2,U,aa\n2,2,D,\n4,2,U,d\n9,2,D,\n"
 OLD = [("1", "a"), ("2", "b"), ("3", "c")]
 NEW = [("1", "aa"), ("3", "c"), ("4", "d")]
 FAULTS = ["kill", "lost", "no space left", "lost, and the next call fails"]
-
-
-@contextmanager
-def open_runner(_: int) -> Iterator[Any]:
-    with local_engine.runner() as runner:
-        yield runner, None
 
 
 def apply_to(path: str, feed: str) -> int:

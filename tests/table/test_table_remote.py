@@ -11,22 +11,18 @@ from typing import Any
 
 import pytest
 
-from mutator import config
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error, suppressed
 from mutator.storage import storage_for, walk
 from mutator.table import apply, reader_place
-from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.patience import met_at
-from tests.support.storage_places import hdfs_place, s3_place
+from tests.support.storage_places import PLACES
 from tests.support.versioned import open_runner
-from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, SETTINGS, rows_of
+from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, SETTINGS, apply_to, rows_of
 
-PLACES = {"s3": s3_place, "hdfs": hdfs_place}
 RACERS, ROUNDS = 4, 5
 
 
@@ -37,10 +33,6 @@ def new_root(request: pytest.FixtureRequest) -> str:
         with storage_for(root).create_new(f"{root}/{name}.csv") as stream:
             stream.write(rows.encode())
     return root
-
-
-def apply_to(path: str, feed: str) -> int:
-    return apply_feed(open_snapshot(path), config.parse(SETTINGS), [feed], open_runner).snapshot.version.number
 
 
 @pytest.mark.parametrize("inline", [True, pytest.param(False, marks=pytest.mark.rest)])

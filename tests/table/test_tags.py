@@ -7,30 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from mutator import ConfigError, StateError, Table
 from mutator.cli import main
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from tests.support.made_once import copy_of_made
+from tests.table.test_bookmarks import new_table, rows
 from tests.table.test_several_writers import at_phase
 
-
-def rows(at: int) -> Any:
-    return pa.table({"id": ["a", "b"], "at": [at, at], "op": ["U", "U"], "note": [f"n{at}", f"n{at}"]})
-
-
-@pytest.fixture(name="table")
-def new_table(tmp_path: Path) -> Table:
-    return Table(copy_of_made(tmp_path / "t", fill))
-
-
-def fill(path: Path) -> None:
-    table = Table.create(path, key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
-    for number in (1, 2, 3):
-        table.apply(rows(number))
+__all__ = ["new_table"]  # a fixture
 
 
 def notes(found: Any) -> set[str]:

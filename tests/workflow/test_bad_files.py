@@ -159,27 +159,27 @@ def test_only_a_write_takes_a_bad_file_back(
     assert (len(place.names("failed")), is_written) in {(2, False), (1, True)}
 
 
-def test_a_hint_on_one_file_is_not_the_reason_of_another(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+HINTS = {  # another file with a fault, the hint that is of this file alone, and what is said of the other one
+    "wide_2.csv": ("2,2,b,b", "day_2.csv", "In the first 2 rows of day_2.csv, 2 of 2 order values", "should have 3"),
+    "spark_2.csv": ('2,2,"a \\"b\\" c"', "spark_2.csv", "If spark_2.csv has a backslash before quotes", ""),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_hint_on_one_file_is_not_the_reason_of_another(
+    name: str, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row, hinted, hint, said = HINTS[name]
     place.arrive(GOOD, f"{HEAD}1,1,a\n")
     place.arrive("day_2.csv", f"{HEAD}2,31.01.2026,b\n3,01.02.2026,b\n")
-    place.arrive("wide_2.csv", f"{HEAD}2,2,b,b\n")
+    place.arrive(name, f"{HEAD}{row}\n")
 
     why = {one["name"]: one["why"] for one in json.loads(place.said(capsys, "run", "--json")[1])["failed_files"]}
+    other = why["day_2.csv" if hinted == name else name]
 
-    assert "In the first 2 rows of day_2.csv, 2 of 2 order values" in why["day_2.csv"]
-    assert "day_2.csv" not in why["wide_2.csv"]
-    assert "should have 3" in why["wide_2.csv"]
-
-
-def test_a_hint_on_backslashes_is_of_one_file(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    place.arrive(GOOD, f"{HEAD}1,1,a\n")
-    place.arrive("day_2.csv", f"{HEAD}2,31.01.2026,b\n3,01.02.2026,b\n")
-    place.arrive("spark_2.csv", f'{HEAD}2,2,"a \\"b\\" c"\n')
-
-    why = {one["name"]: one["why"] for one in json.loads(place.said(capsys, "run", "--json")[1])["failed_files"]}
-
-    assert "If spark_2.csv has a backslash before quotes" in why["spark_2.csv"]
-    assert "spark_2.csv" not in why["day_2.csv"]
+    assert hint in why[hinted]
+    assert hinted not in other
+    assert said in other
 
 
 def test_status_history_report_and_metrics_show_what_was_set_aside(
