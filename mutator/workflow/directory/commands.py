@@ -135,13 +135,13 @@ def reorder(target: MasterTarget) -> int | None:
             target.remove(one.id)
             lock.end(base, one.id)
             raise
-        return _commit(one, "order.committed", lambda: target.commit(one))
+        return _commit(one, lambda: target.commit(one), lambda: failpoint("order.committed"))
 
 
-def _commit(one: Run, point: str, commit: Callable[[], object]) -> int | None:
+def _commit(one: Run, commit: Callable[[], object], then: Callable[[], None]) -> int | None:
     """Commit a version, and publish it; return the signal that came after the commit, when all was done; None for none.
 
-    point: the failpoint after the commit.
+    then: called after the commit.
     """
     target, base, has_output = one.target, one.base, one.merged is not None
     try:
@@ -155,7 +155,7 @@ def _commit(one: Run, point: str, commit: Callable[[], object]) -> int | None:
                     lock.end(base, one.id)
                     raise
             one.version = one.before.number + 1
-            failpoint(point)
+            then()
             with completed_later(base, one.version):
                 target.publish(one)
                 if has_output:
@@ -231,7 +231,7 @@ def restore(path: str, to: int, config: Config) -> RunOutcome:
             records=manifest.commit.records,
             restored=Restored(version=to),
         )
-        stopped = _commit(one, "restore.committed", lambda: log.commit(version))
+        stopped = _commit(one, lambda: log.commit(version), lambda: failpoint("restore.committed"))
         return replace(_outcome(one, tuple(recovered.actions), stopped), restored=to)
 
 
