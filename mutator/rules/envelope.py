@@ -28,6 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -135,6 +136,7 @@ class Unwrapped(NamedTuple):
     batch: Any  # pa.RecordBatch
     rows: Ints | None = None  # the number of the row of the file that each is of, ascending; None: each is of its own
     as_text: bool = False  # columns of large_binary are text, of which the run makes values, even if the file has types
+    unset: Mapping[str, Flags] = MappingProxyType({})  # which rows leave a field unset, which is NULL there; by name
 
 
 class FirstOfFile(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Protocol
 
 from mutator.formats.content import Content, Reject
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class RowBatch:
     raw: Callable[[], ByteColumn] | None = None  # rows as stored: lines, each with a line feed, or Avro records
     joined: bool = False  # two rows may be of one row of the file, and have its offset
     as_text: bool = False  # values are text, in columns of large_binary, and the run decides their types
+    unset: Mapping[str, Flags] = field(default_factory=dict)  # which rows leave a field unset, which is NULL; by name
 
 
 class TableWriter(Protocol):

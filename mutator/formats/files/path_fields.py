@@ -70,11 +70,11 @@ def _unwrapped(
         if keys is not None:
             unwrap = partial(envelope.unwrap_with_keys, keys=partial(keys.keys_of, found.offsets))
         try:
-            batch, rows, as_text = unwrap(found.batch, schema)
+            batch, rows, as_text, unset = unwrap(found.batch, schema)
         except Unclear as fault:
             raise OtherForm(str(fault), fault.cure) from None
         raw = found.raw if found.as_text else None  # else no text that a person reads
-        found = replace(found, batch=batch.select(list(names)), as_text=found.as_text or as_text, raw=raw)
+        found = replace(found, batch=batch.select(list(names)), as_text=found.as_text or as_text, raw=raw, unset=unset)
         if rows is not None:
             lines = None if raw is None else partial(_lines, raw, rows)
             offsets, numbers = found.offsets[rows], found.numbers[rows]
