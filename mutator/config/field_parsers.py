@@ -16,6 +16,7 @@ from mutator.rules.conditions import Condition, parse
 from mutator.rules.order_types import POSITION
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 from mutator.rules.snapshot_times import PREFIX, TimeField
+from mutator.rules.unset_fields import FieldChoice, parse_choice
 
 
 def ordinal(text: str, names: tuple[str, ...]) -> int | str:
@@ -54,6 +55,24 @@ def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
     (0, 1)
     """
     return tuple(ordinal(part, names) for part in text.split(","))
+
+
+def field_choice(text: str, names: tuple[str, ...]) -> FieldChoice:
+    """Read fields with commas between them, or ``all``, or ``all except`` some.
+
+    >>> field_choice("all except price", ("id", "price"))
+    FieldChoice(named=(1,), others=True)
+    """
+    return parse_choice(text, lambda listed: ordinals(listed, names))
+
+
+def listed_choice(parts: Sequence[Any], names: tuple[str, ...]) -> FieldChoice:
+    """Read a list of fields.
+
+    >>> listed_choice(["all"], ())
+    FieldChoice(named=('all',), others=False)
+    """
+    return FieldChoice(listed_ordinals(parts, names))
 
 
 def order_fields(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:

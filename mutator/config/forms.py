@@ -82,6 +82,7 @@ FIELDS = Form(
     field_parsers.listed_ordinals,
     takes_names=True,
 )
+FIELD_CHOICE = replace(FIELDS, parse=field_parsers.field_choice, parse_list=field_parsers.listed_choice)
 ORDER_FIELDS = replace(FIELDS, parse=field_parsers.order_fields, parse_list=field_parsers.listed_order_fields)
 _ORDER_TYPE = f"({TYPES})?( *(asc|desc))?"
 ORDER_TYPES = Form(

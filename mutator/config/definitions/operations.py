@@ -11,6 +11,7 @@ from mutator.rules.conditions import Condition
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.snapshot_times import FirstTime, TimeField
+from mutator.rules.unset_fields import FieldChoice
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,31 @@ class OpSpec:
         "what a [patch of an unknown record](patches.md#patches-of-unknown-records) does: it waits until a row with "
         "all fields comes, inserts the record with NULLs, or is a reject",
     )
+    absent: bool = defined(
+        DELETES,
+        "unset.absent",
+        forms.FLAG,
+        "false",
+        "fields that a feed file lacks, and members that a row of JSON Lines lacks, are [not sent](patches.md): the "
+        "record keeps its values. Otherwise they are NULL, or their default",
+    )
+    ignored_nulls: FieldChoice | None = defined(
+        DELETES,
+        "ignore.null.updates",
+        forms.FIELD_CHOICE,
+        None,
+        "the fields in which NULL says [nothing](patches.md), so that the record keeps its value: `all`, `price,name`, "
+        "or `all except price`; never the ID and the order value",
+        unset="none",
+    )
+    listing: Any = defined(
+        DELETES,
+        "columns.to.update",
+        forms.FIELD,
+        None,
+        "the field of the feed that lists the fields that a row [sends](patches.md), with commas between them; it is "
+        "removed from the rows that are written. An empty list, or NULL, means all fields",
+    )
     others: tuple[str, ...] | None = defined(
         DELETES,
         "feed.other.tables",
@@ -204,7 +230,8 @@ class OpSpec:
     @property
     def has_patches(self) -> bool:
         """Return whether mutations may leave fields unset."""
-        return self.unset is not None and self.dialect is None
+        settings = self.unset is not None or self.absent or self.listing is not None
+        return (settings and self.dialect is None) or self.ignored_nulls is not None
 
     @property
     def said_in(self) -> Any:

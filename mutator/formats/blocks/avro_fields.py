@@ -65,7 +65,10 @@ class AvroFields:
         return b"".join(parts)
 
     def null_part(self, number: int) -> bytes:
-        """Return NULL, encoded."""
+        """Return NULL, encoded; nothing of a field that is in every row, so that its type may exclude NULL."""
+        avro = self.record["fields"][number]["type"]
+        if avro != "null" and not (isinstance(avro, list) and "null" in avro):
+            return b""
         stream = BytesIO()
         schemaless_writer(stream, self._schemas[number], None)
         return stream.getvalue()

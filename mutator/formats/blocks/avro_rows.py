@@ -25,7 +25,7 @@ from mutator.formats.blocks.avro_fields import AvroFields
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
 from mutator.formats.blocks.block_type import Batch, is_in
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
-from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
+from mutator.formats.blocks.schema_rows import UNSET, BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded, encoded
 from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
@@ -87,13 +87,14 @@ class AvroLayout(RowRules):
     resolution: Resolution | None  # None: records are copied as they are
     record: Mapping[str, Any] | None = None  # the result's expanded schema, to find the partitions of its records
     path_fields: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # of the result, with their positions: see ``of_path``
+    tested: tuple[Mapping[str, Any], ...] = ()  # fields of the file in which NULL says nothing
 
     @property
     def row_type(self) -> Any:
-        """The pa.StructType of a row: encoded record, canonical key values, order value, delete mark."""
+        """The pa.StructType of a row: encoded record, canonical key values, order value, mask, delete mark."""
         order = column_type(self.order_type) if self.order_fields else pa.null()
         keys = [pa.field(f"key_{number}", pa.large_binary()) for number in range(len(self.id_fields))]
-        more = [pa.field("delete", pa.bool_())] if self.feed else []
+        more = [*self.masks, pa.field("delete", pa.bool_())] if self.feed else []
         return pa.struct([pa.field("record", pa.large_binary()), *keys, pa.field("order", order), *more])
 
     @property
@@ -149,7 +150,8 @@ class AvroBlockType(SchemaBlockType):
         with content.file() as stream:
             container = opened(stream, content.window.renamed)
             values = dict(content.window.in_path)
-            projected = physical(without({**container.expanded, "fields": list(layout.fields)}, values))
+            fields = {one["name"]: one for one in (*layout.fields, *layout.tested)}
+            projected = physical(without({**container.expanded, "fields": [*fields.values()]}, values))
             own = layout.of_path(values)
             for offset, block in blocks(stream, container, content.window, projected):
                 batch = _batch(offset, block, own, container.expanded, lines, values, trusted)
@@ -161,13 +163,16 @@ class AvroBlockType(SchemaBlockType):
                 yield batch
 
     def contents(self, rows: Any) -> Any:
-        """Return the encoded records; those of the feed are followed by D for a delete, else U."""
+        """Return the encoded records; those of the feed are followed by D for a delete, else U, and by their mask."""
         if pa.types.is_large_binary(rows.type):
             return rows
         records, last = rows.field(0), rows.field(rows.type.num_fields - 1)
         if not pa.types.is_boolean(last.type):
             return records
-        return concatenated(records, pc.if_else(last, binary(b"D"), binary(b"U")))
+        found = concatenated(records, pc.if_else(last, binary(b"D"), binary(b"U")))
+        if rows.type.get_field_index(UNSET.name) < 0:
+            return found
+        return concatenated(found, rows.field(UNSET.name).cast(pa.large_binary()).fill_null(b""))
 
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""
@@ -255,6 +260,8 @@ def _batch(
     order = layout.orders_of(columns, bad_rows) if layout.order_fields else pa.nulls(count)
     said = layout.operations_of(columns, count, bad_rows)
     delete = said.are(DELETE)
+    unset = {} if layout.unset is None else _unset(layout, values, columns, in_path, bad_rows)
+    masks = layout.masks_of(unset, bad_rows, delete)
     # A value of another type may have another text, and so another partition.
     typed = columns if layout.resolution is None or not layout.partition else layout.resolution.retyped(columns)
     partitions = layout.partitions_of(typed, bad_rows, delete, trusted=trusted)
@@ -268,7 +275,7 @@ def _batch(
         outside = np.zeros(count, np.bool_)
         outside[rest] = ~AvroBlockType().inside(records.take(pa.array(rest)), layout)
         bad_rows.note(outside, layout.scope.outside)
-    parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
+    parts = [records, *keys, order, *masks, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
     rejects: list[Reject] = []
@@ -283,6 +290,28 @@ def _batch(
         said = said.only(~bad_rows.are(count))
     block = AvroBlock(rows, offsets, layout, partitions)
     return Batch(block, tuple(rejects), count, int(said.are(IGNORED).sum()), said, truncates)
+
+
+def _unset(
+    layout: AvroLayout,
+    values: Sequence[Any],
+    columns: Mapping[str, Any],
+    in_path: Mapping[str, str | None],
+    bad_rows: BadRows,
+) -> Mapping[str, Flags]:
+    """Return which records leave each field unset; note those that do not say it right. values: decoded records."""
+    assert layout.unset is not None
+    count, listing = len(values), layout.unset.listing
+
+    def are_null(name: str) -> Flags:
+        if name in in_path:
+            return np.full(count, in_path[name] is None)
+        return np.fromiter((row[name] is None for row in values), np.bool_, count)
+
+    unset, faults = layout.unset.in_rows(count, {}, are_null, {}, None if listing is None else columns[listing])
+    for reason, rows in faults.items():
+        bad_rows.note(rows, reason)
+    return unset
 
 
 def _keys(layout: AvroLayout, columns: Mapping[str, Any], bad_rows: BadRows) -> list[Any]:

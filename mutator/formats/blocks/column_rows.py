@@ -19,6 +19,7 @@ from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, Parque
 from mutator.formats.blocks.row_fields import ColumnFields
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.blocks.shown_rows import shown_rows
+from mutator.formats.blocks.unset_columns import cleared
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -34,8 +35,7 @@ from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, from_row_bytes, out_of_years, row_bytes
 
 _FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
-# No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
-_DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)
+_DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)  # as ``schema_rows.UNSET``
 _ORDER = "\x01order"
 
 
@@ -62,7 +62,7 @@ class ColumnLayout(RowRules):
     def row_type(self) -> Any:
         """The pa.StructType of a row."""
         order = [pa.field(_ORDER, column_type(self.order_type))] if self.orders_beside else []
-        return pa.struct([*self.fields, *order, _DELETE] if self.feed else self.fields)
+        return pa.struct([*self.fields, *order, *self.masks, _DELETE] if self.feed else self.fields)
 
     @property
     def needed_by_deletes(self) -> set[str]:
@@ -75,7 +75,8 @@ class ColumnLayout(RowRules):
         """The names of the fields to read from a file."""
         names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
         orders = self.ordered_by if self.orders_beside else ()
-        return tuple(dict.fromkeys((*names, *self.envelope.fields, *orders)))
+        listing = () if self.unset is None or self.unset.listing is None else (self.unset.listing,)
+        return tuple(dict.fromkeys((*names, *self.envelope.fields, *orders, *listing)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class ColumnBlock(SchemaBlock):
         if self._parsed is not None:
             return self._parsed if rows is None else self._parsed.take(pa.array(rows))
         if self._layout.orders_beside:
-            column = self._columns[-2]
+            column = self._columns[len(self._layout.result)]
             return column if rows is None else column.take(pa.array(rows))
         columns = {name: self._columns[self._layout.result.get_field_index(name)] for name in self._layout.ordered_by}
         if rows is not None:
@@ -231,12 +232,14 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     batch, bad_rows = found.batch, BadRows()
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
-    columns = _converted(found, layout, bad_rows, delete, trusted)
-    parsed, partitions = (None, None) if trusted else _checked(found, columns, layout, bad_rows, delete)
+    read, unset = (found, {}) if layout.unset is None else cleared(found, layout, bad_rows)
+    masks = layout.masks_of(unset, bad_rows, delete)
+    columns = _converted(read, layout, bad_rows, delete, unset, trusted)
+    parsed, partitions = (None, None) if trusted else _checked(read, columns, layout, bad_rows, delete)
     if trusted:
         _check_trusted(found, layout, bad_rows)
     orders = [parsed] if layout.orders_beside else []
-    marked = [*columns, *orders, pa.array(delete)] if layout.feed else columns
+    marked = [*columns, *orders, *masks, pa.array(delete)] if layout.feed else columns
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
     if found.joined:
@@ -255,15 +258,22 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
 
 
-def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
+def _converted(
+    found: RowBatch,
+    layout: ColumnLayout,
+    bad_rows: BadRows,
+    delete: Flags,
+    unset: Mapping[str, Flags],
+    trusted: bool,
+) -> list[Any]:
     """Return a column of the result's type for each of its fields; note the rows with a value that has none.
 
-    A delete needs few fields; a value of another one that cannot be converted is NULL.
+    A delete needs few fields; a value of another one that cannot be converted is NULL. unset: fields are NULL there.
     """
     batch, columns, needed = found.batch, [], layout.needed_by_deletes
     for wanted in layout.result:
         if layout.schema.get_field_index(wanted.name) < 0:
-            default = layout.defaults.get(wanted.name)
+            default = None if wanted.name in unset else layout.defaults.get(wanted.name)
             columns.append(nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
             continue
         bad_values = BadRows()
@@ -277,7 +287,8 @@ def _converted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows, delete:
             column, bad, why = converted(own, wanted.type, not is_text)
         bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
-            bad_values.note(flags(column.is_null()) & ~delete, f"field {wanted.name} is NULL")
+            may_lack = delete | unset.get(wanted.name, delete)
+            bad_values.note(flags(column.is_null()) & ~may_lack, f"field {wanted.name} is NULL")
         if layout.within_years:
             bad_values.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
         if bad_values and wanted.name not in needed:

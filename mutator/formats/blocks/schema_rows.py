@@ -23,10 +23,14 @@ from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
+from mutator.rules.patches import masks_of
 from mutator.rules.typed_values import canonical, orders_of
+from mutator.rules.unset_fields import UnsetFields
 
 _AS_NULL = "which the name of a directory cannot tell from NULL; set partition.columns=file"
 _HEAD = 8  # bytes of the length before packed rows
+# No field of a file has this name. A NUL would not do: it ends a name in some functions of Arrow.
+UNSET = pa.field("\x01unset", pa.binary())
 
 
 class BadRows(dict[int, str]):
@@ -85,6 +89,24 @@ class RowRules:
     placed: bool = False  # deletes need values for the partition fields, too
     in_path: tuple[str, ...] = ()  # partition fields that written files have in their paths alone
     scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
+    unset: UnsetFields | None = None  # of the feed; None: its rows set all fields, and have no masks
+
+    @property
+    def masks(self) -> list[Any]:
+        """The pa.Field of the masks of rows, if they have any."""
+        return [] if self.unset is None else [UNSET]
+
+    def masks_of(self, unset: Mapping[str, Flags], bad_rows: BadRows, delete: Flags) -> list[Any]:
+        """Return the masks of rows, if they have any; note rows that leave a field unset which they need.
+
+        unset: which rows leave a field unset, by name.
+        """
+        if self.unset is None:
+            return []
+        for reason, rows in self.unset.faults(unset, delete).items():
+            bad_rows.note(rows, reason)
+        found = self.unset.masked(unset, delete)
+        return [pa.nulls(len(delete), pa.binary()) if found is None else masks_of(found)]
 
     def operations_of(self, columns: Mapping[str, Any], count: int, bad_rows: BadRows) -> Operations:
         """Return what rows do; note the rejects. columns: pa.Array by name."""
@@ -184,6 +206,7 @@ class SchemaBlockType:
                 codes,
                 self.contents(block.written()).to_pylist(),
                 self.contents(block.rows).to_pylist(),
+                block.unset().to_pylist(),
             )
             yield from heapq.merge(batch.rejects, found, key=attrgetter("offset"))
 
@@ -218,8 +241,8 @@ class SchemaBlock(ABC):
         return len(self.rows)
 
     def unset(self) -> Any:
-        """Return NULLs: rows set all fields."""
-        return pa.nulls(len(self))
+        """Return the masks of the fields that rows leave unset."""
+        return pa.nulls(len(self)) if self._layout.unset is None else self.rows.field(UNSET.name)
 
     @abstractmethod
     def keys(self, rows: Ints | None = None) -> list[Any]:

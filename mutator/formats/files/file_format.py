@@ -23,6 +23,7 @@ class Dialect:
     names: tuple[str, ...] = ()  # given by the user, for files without a header
     codec: str | None = None  # for writing, a value of ``FileFormat.codecs``; None: the format's default
     avro: Mapping[str, Any] | None = field(default=None, hash=False)  # schema for writing Avro files
+    lacks: bool = False  # for reading JSON Lines: say which members a row lacks, as ``RowBatch.unset``
     escape: bytes = b""  # for reading: the byte before a quote within quotes; "": quotes are doubled
 
 

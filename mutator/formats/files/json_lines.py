@@ -23,14 +23,16 @@ from mutator.errors.parts import setting
 from mutator.formats.content import Content, OtherForm
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.json_columns import MOST_LEVELS, UsualLines, depth, usual_schema, without_times
-from mutator.formats.files.json_members import OBJECT, Members, Pairs, members_of
+from mutator.formats.files.json_members import OBJECT, Leaves, Members, Pairs, members_of
 from mutator.formats.files.line_scan import NEWLINE, Lines, scan
 from mutator.formats.files.lines import UTF8_BOM, chunks
-from mutator.rules.byte_columns import PAD, ByteColumn, Ints
+from mutator.rules.byte_columns import PAD, ByteColumn, Flags, Ints
+from mutator.rules.order_columns import flags
 
 _MOST_DIGITS = 38  # of a decimal
 _SAMPLE = 4 << 20  # bytes whose rows show the fields
 _CHUNK = 4 << 20  # bytes of a batch
+_WORD = b"null"
 _QUOTE, _N, _L, _OPEN, _CLOSE, _LIST = b'"nl{}['
 _ARRAY = "is a JSON array", "put each object of it on a line of its own (jq 1.7 or newer: jq -c '.[]')"
 _TOO_DEEP = "is nested too deep"
@@ -78,7 +80,8 @@ class JsonLinesFiles:
         """Yield rows whose fields are large_binary, NULL for ``null`` and for members that a row lacks."""
         before, members, usual = 0, members_of(schema, tuple(names)), UsualLines.of(schema, names)
         for offset, chunk in chunks(content.blocks(), content.window, _CHUNK):
-            found = _rows(scan(chunk, offset, content.window, NEWLINE, 1), before, members, names, usual)
+            lines = scan(chunk, offset, content.window, NEWLINE, 1)
+            found = _rows(lines, before, members, names, usual, lacks=dialect.lacks)
             before += found.lines
             yield found
 
@@ -197,13 +200,24 @@ def _by_member(objects: Sequence[bytes]) -> dict[str, list[bytes]]:
     return found
 
 
-def _rows(lines: Lines, before: int, members: Members, names: Sequence[str], usual: UsualLines | None) -> RowBatch:
-    """Return the rows of some lines. before: number of lines of the split before them. names: of leaves."""
+def _rows(
+    lines: Lines, before: int, members: Members, names: Sequence[str], usual: UsualLines | None, *, lacks: bool
+) -> RowBatch:
+    """Return the rows of some lines. before: number of lines of the split before them. names: of leaves.
+
+    lacks: say which leaves a row lacks.
+    """
     table, body = lines.table, _objects(lines, members)
+    if lacks and _WORD in (body or b""):  # Arrow does not tell null from nothing
+        usual = None
     columns = None if usual is None or body is None else usual.columns(body, table.starts)
-    numbers, faults = np.arange(len(table)), dict[int, str]()
+    numbers, faults, lacking = np.arange(len(table)), dict[int, str](), dict[str, Flags]()
     if columns is None:
-        columns, numbers, faults = _one_by_one(lines, body, members, names)
+        leaves, numbers, faults = _one_by_one(lines, body, members)
+        columns = [leaves.texts(name) for name in names]
+        lacking = {name: leaves.by_name[name].lengths == 0 for name in names} if lacks else {}
+    elif lacks:
+        lacking = {name: flags(column.is_null()) for name, column in zip(names, columns, strict=True)}
     good = ~np.isin(numbers, [*faults])
     numbers = numbers[good]
     batch = pa.RecordBatch.from_arrays(columns, [*names])
@@ -225,6 +239,7 @@ def _rows(lines: Lines, before: int, members: Members, names: Sequence[str], usu
         lines.count - len(numbers) - len(rejects),
         raw,
         as_text=True,
+        unset={name: rows[good] for name, rows in lacking.items()},
     )
 
 
@@ -246,10 +261,8 @@ def _objects(lines: Lines, members: Members) -> bytes | None:
     return None
 
 
-def _one_by_one(
-    lines: Lines, body: bytes | None, members: Members, names: Sequence[str]
-) -> tuple[list[Any], Ints, dict[int, str]]:
-    """Return the columns of some lines, the numbers of their lines, and why others are rejects, by number.
+def _one_by_one(lines: Lines, body: bytes | None, members: Members) -> tuple[Leaves, Ints, dict[int, str]]:
+    """Return the leaves of some lines, the numbers of their lines, and why others are rejects, by number.
 
     body: as of ``_objects``.
     """
@@ -261,7 +274,7 @@ def _one_by_one(
         why = _repeated(line, members)
         if why is not None:
             faults[int(numbers[row])] = why
-    return [leaves.texts(name) for name in names], numbers, faults
+    return leaves, numbers, faults
 
 
 def _decoded(lines: Lines, body: bytes | None, members: Members) -> tuple[Sequence[Any], Ints, dict[int, str]]:

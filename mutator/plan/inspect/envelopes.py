@@ -61,19 +61,23 @@ def lacks_fields(source: Source) -> bool:
     return source.wrapped is not None and source.wrapped.envelope.lacks_fields
 
 
-def with_fields_of_others(known: Iterable[FileSchema | None], feed: Sequence[Source]) -> list[Source]:
+def with_fields_of_others(ops: OpSpec, known: Iterable[FileSchema | None], feed: Sequence[Source]) -> list[Source]:
     """Return feed files; those that may lack fields have the fields of the others, and of a master.
 
-    known: the schemas of the master.
+    So may JSON Lines, if rows leave fields unset whose members they lack. known: the schemas of the master.
     """
-    if not any(map(lacks_fields, feed)):
+
+    def may_lack(one: Source) -> bool:
+        return lacks_fields(one) or (ops.absent and one.file_format == "json")
+
+    if not any(map(may_lack, feed)):
         return list(feed)
     whole = [one.file_schema for one in feed if not lacks_fields(one)]
     found = {one.name: one for schema in (*whole, *known) if schema is not None for one in schema.schema}
 
     def filled(one: Source) -> Source:
         own = one.file_schema
-        if own is None or not lacks_fields(one):
+        if own is None or not may_lack(one):
             return one
         schema = pa.schema([*own.schema, *(field for name, field in found.items() if name not in own.schema.names)])
         return replace(one, file_schema=replace(own, schema=schema))

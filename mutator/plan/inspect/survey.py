@@ -182,7 +182,7 @@ def survey_feed(
     in_paths = with_path_fields(rows, adopted_as, compared, given, survey.master, found)
     survey, found = replace(survey, master=in_paths.master), in_paths.feed
     schemas_of_master = (survey.dataset_schema, *(source.file_schema for source in survey.master))
-    found = with_fields_of_others(schemas_of_master, found)
+    found = with_fields_of_others(rows.ops, schemas_of_master, found)
     written = output.format or (None if known is None else known.spec["format"])
     found, of_types = with_known_types((wanted and wanted[1], *schemas_of_master), found, written)
     if tables:

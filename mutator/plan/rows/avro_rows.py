@@ -19,7 +19,6 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
 from mutator.formats.files.avro_container import AvroOutput
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
-from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
@@ -55,6 +54,8 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         base = _file(path, file_schema.native, False)
     else:
         base = next(file for file in files if file.path == run.base.path)
+        if run.asked.ops.absent:
+            base = _with_fields(base, files, run.base.schema.names)
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
     found = resolve_schema(run, promoted=True)
     rows = result_rows(run, found.schema, "avro")
@@ -70,7 +71,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     )
     layouts = {
         "master": master,
-        "feed": replace(master, feed=True, envelope=envelope_of(run.asked.ops, fields.op)),
+        "feed": replace(master, **rows.feed_rules(run, found.defaults)),
         "written": replace(master, record=result),
     }
     files_by_path = {file.path: file for file in files}
@@ -78,6 +79,9 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     def layout_of(side: str, source: Source, rules: dict[str, Any]) -> AvroLayout:
         file = files_by_path[source.path]
         names = dict.fromkeys([*fields.needed(deletes=False), *rules["envelope"].fields])
+        unset = rules.get("unset")
+        names |= {} if unset is None or unset.listing is None else {unset.listing: None}
+        nulls = () if unset is None else unset.nulls
         decoded = tuple(file.fields[name] for name in names if name in file.fields)
         in_path = [name for name, _ in source.in_path]
         resolution = resolve(without(file.avro, in_path), result, found.defaults)
@@ -86,6 +90,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
             fields=decoded,
             resolution=resolution,
             path_fields=_path_fields(result, in_path),
+            tested=tuple(field for name, field in file.fields.items() if name in nulls),
             **rules,
         )
 
@@ -151,6 +156,12 @@ def _file(path: str, native: Mapping[str, Any], is_partial: bool) -> _File:
     defaults = {field["name"]: default for field in fields if (default := _default(field)) is not None}
     schema = pa.schema([comparable_field(field) for field in fields])
     return _File(avro, SchemaVersion(schema, path, True, is_partial, defaults))
+
+
+def _with_fields(base: _File, files: Sequence[_File], names: Sequence[str]) -> _File:
+    """Return a schema with these fields, which the base may lack; others have them, the last ones are the newest."""
+    found = {name: field for file in (*files, base) for name, field in file.fields.items()}
+    return _file(base.path, {**base.avro, "fields": [found[name] for name in names]}, base.version.partial)
 
 
 def _default(field: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.file_format import Dialect, stored_dialect
-from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
@@ -80,7 +79,7 @@ def _layouts(
         defaults=defaults,
         **rows.rules(run),
     )
-    feed = replace(master, feed=True, envelope=envelope_of(run.asked.ops, run.fields.op))
+    feed = replace(master, **rows.feed_rules(run, defaults))
     if master.orders_beside:
         master = replace(master, order_fields=(), orders_beside=False)
     return {"master": master, "feed": feed, "written": master}
@@ -95,7 +94,7 @@ def _file_layouts(run: SchemaRun, layouts: dict[str, ColumnLayout]) -> dict[str,
             layouts[side],
             format=source.file_format,
             schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
-            dialect=source.dialect,
+            dialect=replace(source.dialect, lacks=side == "feed" and run.asked.ops.absent),
             **rules,
         )
 

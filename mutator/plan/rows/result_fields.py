@@ -33,6 +33,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE, RunFields
 from mutator.plan.rows.setting_faults import raise_all
+from mutator.plan.rows.unset_fields import with_all_fields
 from mutator.rules.envelope import DELETE
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.header_lines import is_name
@@ -190,6 +191,8 @@ def check_names(
     orders = fields.orders if feed or not fields.orders_beside else ()
     named += [(_ORDER, path[0]) for path in orders]
     named += [("snapshot.as.of" if ops.field is None else _OP, fields.op)] if fields.op is not None and feed else []
+    named += [("columns.to.update", fields.listing)] if fields.listing is not None and feed else []
+    named += [("ignore.null.updates", name) for name in (() if fields.nulls is None else fields.nulls.named)]
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
     raise_all(
@@ -208,7 +211,12 @@ Checked = Callable[[Any, str], Any]  # returns a pa.Schema of the types that the
 
 
 def base_version(
-    survey: Survey, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion], checked: Checked
+    ops: OpSpec,
+    output: OutputSpec,
+    survey: Survey,
+    master: Sequence[SchemaVersion],
+    feed: Sequence[SchemaVersion],
+    checked: Checked,
 ) -> SchemaVersion:
     """Return the version that gives the result its fields; their types may come from others."""
     if survey.output_schema is not None:
@@ -216,6 +224,9 @@ def base_version(
         return SchemaVersion(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
     whole = [version for version in feed if not version.partial]
     own = list(master[:1] if survey.state is not None else master[-1:])
+    if ops.absent and (own or whole):
+        all_fields = with_all_fields(output, own, whole)
+        return _with_fields(all_fields[0], all_fields[1:])
     found = whole[-1:] or own or list(feed[-1:])
     if whole and master and _comes_late(survey, whole[-1].path):
         found = list(master[:1])

@@ -1,6 +1,6 @@
 """Decide the schema of a run's result, and the parts of its row plan that are alike for every block type."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from mutator.config.settings import OutputSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import check_each, with_standard
 from mutator.errors.parts import setting
+from mutator.formats.blocks.schema_rows import RowRules
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.inspect.envelopes import SUBJECT, envelope_of
 from mutator.plan.inspect.source import Source
@@ -31,12 +32,13 @@ from mutator.plan.rows.run_fields import (
     schema_sequence_spec,
 )
 from mutator.plan.rows.snapshot_scope import scope_of
+from mutator.plan.rows.unset_fields import of_file, unset_fields, with_nulls
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.order_types import as_tuple, type_of_fields
 from mutator.rules.order_values import is_tuple
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion
 
-Layout = TypeVar("Layout")
+Layout = TypeVar("Layout", bound=RowRules)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,15 @@ class ResultRows:
             "placed": self.partitioning.by_partition,
             "in_path": self.partitioning.in_path,
             "scope": self.scope,
+        }
+
+    def feed_rules(self, run: SchemaRun, defaults: Collection[str]) -> dict[str, Any]:
+        """Return the arguments for ``RowRules`` of layouts of the feed, beside these. defaults: fields with one."""
+        ops, fields = run.asked.ops, run.fields
+        return {
+            "feed": True,
+            "envelope": envelope_of(ops, fields.op),
+            "unset": unset_fields(ops, fields, self.schema.names, defaults),
         }
 
     def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -132,6 +143,7 @@ def resolve_schema(
         )
     except MutatorError as fault:
         raise with_standard(fault, _standard(run, fault)) from None
+    found = with_nulls(run.asked.ops, run.fields, found, run.base.path, given=given)
     return replace(found, notes=(*found.notes, *unused))
 
 
@@ -190,7 +202,10 @@ def name_layouts(
     versions = {version.path: version for version in run.versions}
     names = {}
     for side, source in run.sources:
-        rules = _rules_of_file(run, side, source, versions.get(source.path))
+        version, unset = versions.get(source.path), layouts[side].unset
+        rules = _rules_of_file(run, side, source, version)
+        if unset is not None:
+            rules["unset"] = of_file(unset, run.asked.ops, run.fields, source, version)
         names[source.path] = layout_name(layouts, side, layout_of(side, source, rules))
     return names
 

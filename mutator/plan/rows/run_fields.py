@@ -27,6 +27,7 @@ from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.snapshot_times import TimeField
 from mutator.rules.typed_values import column_order_type
+from mutator.rules.unset_fields import FieldChoice
 
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: feed files with a lower one do not change the schema
@@ -42,6 +43,8 @@ class RunFields(NamedTuple):
     cut: frozenset[str] = frozenset()  # fields of the feed that are not part of the result
     orders_beside: bool = False  # the result has no order values
     scope: tuple[Condition, ...] = ()  # of a full snapshot
+    listing: str | None = None  # that of ``columns.to.update``
+    nulls: FieldChoice | None = None  # in which NULL says nothing
 
     @property
     def sources(self) -> list[str]:
@@ -119,14 +122,20 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
     if is_time:  # it may be a field of the records, too
         cut -= {*_fields_of_records(survey), *(path[0] for path in orders), *(str(one.source) for one in levels)}
         cut -= {name(one, "id.field.ordinals") for one in rows.key.ids}
+    listing = None if rows.ops.listing is None else name(rows.ops.listing, "columns.to.update")
+    nulls = rows.ops.ignored_nulls
+    if nulls is not None:
+        nulls = nulls._replace(named=tuple(name(one, "ignore.null.updates") for one in nulls.named))
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in rows.key.ids),
         orders,
         op,
         replace(partitioning, fields=levels),
-        frozenset(cut | {path[0] for path in orders if beside}),
+        frozenset(cut | {path[0] for path in orders if beside} | ({listing} if listing is not None else set())),
         beside,
         tuple(replace(one, column=name(_ordinal_or_name(one.column), "sync.scope")) for one in rows.ops.scope),
+        listing,
+        nulls,
     )
 
 

@@ -71,13 +71,13 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     stays_encoded = stays_encoded and rows.order.keep is not False and not unwraps(rows.ops)
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
-    newest = base_version(survey, master, feed, checked)
+    newest = base_version(rows.ops, output, survey, master, feed, checked)
     fields_of_feed = {version.path: version.schema.names for version in feed}
     check_order_of_messages(rows.order, survey.feed, fields_of_feed, survey.state)
     fields = run_fields(rows, newest, survey)
     named = [with_feed_names(version, newest, fields) for version in master]
     feed = with_deletes_marked(rows.ops, survey, fields, named, feed)
-    base = base_version(survey, named, feed, checked)
+    base = base_version(rows.ops, output, survey, named, feed, checked)
     check_first_rows(rows.text, survey, fields, (base, *master), feed)
     check_names(survey, rows.ops, output.defaults, fields, (base, *master), feed)
     if not (rows.text.names or survey.field_names):  # else ordinals are those of the names
@@ -89,6 +89,8 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
         cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
         why = f"{rows.text.delimiter.text} is part of escapes; {cure}"
         raise error("config", where=setting("field.delim.regex"), faults=why)
+    if rows.ops.absent:  # a file lacks the fields that it does not send
+        feed = [replace(version, partial=True) for version in feed]
     run = SchemaRun(rows, output, survey, fields, base, (*master, *feed))
     if stays_encoded:
         from mutator.plan.rows.avro_rows import avro_row_plan  # with fastavro, which other formats need not load

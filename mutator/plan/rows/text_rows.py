@@ -222,6 +222,9 @@ def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
     given = {
         "order.keep=false": rows.order.keep is False,
         "null.order": rows.order.null != "reject",
+        "unset.absent=true": rows.ops.absent,
+        "ignore.null.updates": rows.ops.ignored_nulls is not None,
+        "columns.to.update": rows.ops.listing is not None,
         "output.schema": output.schema,
         "output.codec": output.codec,
         **{f"default.{field}": True for field in output.defaults},

@@ -1,0 +1,42 @@
+"""Find the fields that rows of typed columns leave unset, whatever they have there."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.formats.blocks.schema_rows import BadRows
+from mutator.formats.files.file_format import RowBatch
+from mutator.rules.byte_columns import Flags
+from mutator.rules.order_columns import flags
+
+
+def cleared(found: RowBatch, layout: Any, bad_rows: BadRows) -> tuple[RowBatch, Mapping[str, Flags]]:
+    """Return rows with NULL where they leave a field unset, and which rows do; note those that do not say it right.
+
+    layout: a ``ColumnLayout`` with ``unset``.
+    """
+    batch, count = found.batch, len(found.batch)
+    names = {*layout.result.names, *layout.ordered_by}
+    texts = {
+        one.name: batch.column(one.name)
+        for one in batch.schema
+        if found.as_text and one.name in names and pa.types.is_large_binary(one.type)
+    }
+    listing = layout.unset.listing
+    lists = None if listing is None else batch.column(listing)
+
+    def are_null(name: str) -> Flags:
+        return flags(batch.column(name).is_null())
+
+    unset, faults = layout.unset.in_rows(count, found.unset, are_null, texts, lists)
+    for reason, rows in faults.items():
+        bad_rows.note(rows, reason)
+    for position, name in enumerate(batch.schema.names):
+        if name in unset:
+            column = batch.column(position)
+            column = column.take(pa.array(np.arange(count), mask=unset[name]))
+            batch = batch.set_column(position, batch.schema.field(position).with_nullable(True), column)
+    return replace(found, batch=batch), unset
