@@ -22,6 +22,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import SEQUENCE
+from mutator.rules.register import with_values
 from mutator.storage import progress
 
 
@@ -188,10 +189,10 @@ class _DataFile(_BucketFile):
         self.rows, self.path = self._writer.rows, self._stream.path
         failpoint("task.data.written", self._attempt)
         order = None
-        if self._plan.has_sides:
-            order = f"_mutator/order/{self.path}.order"
+        if self._plan.keeps_orders or any(with_values(self._plan.kept(one)).any() for one in self._sides):
             columns = pa.Table.from_struct_array(pa.chunked_array(self._sides))
             columns = columns if self._plan.by_file_name else columns.drop_columns([SEQUENCE])
+            order = f"_mutator/order/{self.path}.order"
             with create(self._plan, self._staging, order) as side:
                 write_sides(side, columns, self._writer.rows_by_chunk)  # type: ignore[arg-type]
             self.beside.append(side.entry(self.rows, "order", **self._members))

@@ -147,7 +147,42 @@ def rows_between(first: Ints, last: Ints) -> Ints:
 def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
     """Return a pa.Array with other values at some places. changes: places, and their values."""
     for places, others in changes:
-        rows = np.arange(len(values))
-        rows[places] = len(values) + np.arange(len(places))
-        values = pa.concat_arrays([values, others]).take(pa.array(rows))
+        count = len(values)
+        rows = np.arange(count)
+        rows[places] = count + np.arange(len(places))
+        if (rows >= count).all():
+            values = others.take(pa.array(rows - count))
+        elif len(places):
+            values = pa.concat_arrays([values, others]).take(pa.array(rows))
     return values
+
+
+class Overrides:
+    """Values that come in parts and replace those of some rows of a column; a row has the one that came last."""
+
+    def __init__(self, count: int) -> None:
+        """Replace nothing yet. count: number of rows."""
+        self._count, self._parts = count, list[Any]()
+        self._part = self._at = np.zeros(0, np.int64)  # of each row, the number of its part, or -1, and the place in it
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, rows: Ints, values: Any) -> None:
+        """Add the values of some rows, a pa.Array."""
+        if not self._parts:
+            self._part, self._at = np.full(self._count, -1), np.zeros(self._count, np.int64)
+        self._part[rows], self._at[rows] = len(self._parts), np.arange(len(rows))
+        self._parts.append(values)
+
+    def among(self, values: Any, rows: Ints) -> Any:
+        """Return a pa.Array with the replaced values. values: of some rows. rows: their numbers."""
+        if not self._parts:
+            return values
+        part, at = self._part[rows], self._at[rows]
+        places = np.argsort(part, kind="stable")
+        places = places[np.searchsorted(part[places], 0) :]
+        numbers, begins = np.unique(part[places], return_index=True)
+        each = zip(numbers.tolist(), np.split(at[places], begins[1:]), strict=True) if len(numbers) else ()
+        others = [self._parts[number].take(pa.array(own)) for number, own in each]
+        return exchanged(values, [(places, pa.concat_arrays(others))]) if others else values

@@ -45,7 +45,7 @@ from mutator.rules.patched_key import (
     fold_patches,
     met_by_field,
 )
-from mutator.rules.register import RECORD, Bag, Events, Folded, KeyMet, Met, Mutation, Old, Olds, Register
+from mutator.rules.register import RECORD, Bag, Events, Folded, KeyMet, Met, Mutation, Old, Olds, Register, no_sides
 from mutator.rules.truth_table import Decision
 from mutator.rules.typed_values import unequal
 
@@ -137,14 +137,28 @@ class Patches(Register):
             column[last] = np.logical_or.reduceat(column, begins)
         return rows[keep], {"counts": counts[keep], "mixed": mixed[keep], "upserts": upserts[keep]}
 
+    def reads(self, events: Events, beside: Flags, newer: Flags) -> Flags:
+        """Return which keys have a patch, several mutations, or a field of its own order that may outlive the last one.
+
+        No field has a higher order value than its record.
+        """
+        found: Flags = (beside & ~newer) | (events.first != events.last)
+        return found | flags(events.bag.rows("unset", events.last).is_valid())
+
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide field by field about keys with a patch, or with a field that has an order value of its own."""
-        by_field = (events.first != events.last) | flags(events.bag.rows("unset", events.last).is_valid())
+        beside = newer = np.zeros(len(events.last), np.bool_)
         if olds.sides is not None:
-            by_field |= flags(own_orders(olds).is_valid())
+            beside = flags(own_orders(olds).is_valid())
+        if olds.kind == RECORD and olds.orders is not None:
+            newer = flags(pc.less(olds.orders, events.bag.rows("orders", events.last)))
+        by_field = self.reads(events, beside, newer)
         usual, rest = np.flatnonzero(~by_field), np.flatnonzero(by_field)
-        for met in self.whole.meet(events.chosen(usual), olds.chosen(usual), floor):
-            yield met._replace(keys=usual[met.keys])
+        for met in self.whole.meet(events.chosen(usual), olds._replace(rows=None, sides=None).chosen(usual), floor):
+            keys = usual[met.keys]
+            if met.decision.result == "touch" and beside[keys].any():  # all fields have the order value of the row now
+                met = met._replace(sides=no_sides(len(keys), self.side_columns))
+            yield met._replace(keys=keys)
         if len(rest):
             for met in self._by_field(events.chosen(rest), olds.chosen(rest), floor).decided():
                 yield met._replace(keys=rest[met.keys])

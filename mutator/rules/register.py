@@ -22,8 +22,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags
 from mutator.rules.truth_table import Decision
 
 RECORD, TOMBSTONE, NOTHING = "record", "tombstone", "nothing"  # kinds of what a place has of a key
@@ -78,9 +80,9 @@ class Olds(NamedTuple):
     kind: str  # RECORD, TOMBSTONE or NOTHING
     older: Flags  # the mutation's order value is lower
     same: Flags  # the mutation is an upsert with the bytes of the record
-    orders: Any = None  # None unless the register reads rows, or there is a floor
+    orders: Any = None  # None unless the register reads one of the records, or there is a floor
     # As they are written, and a pa.StructArray of their side columns, those of the register among them: of records, if
-    # the register reads rows; of tombstones, NULLs where there is none, if it buries rows.
+    # the register reads one of them; of tombstones, NULLs where there is none, if it buries rows.
     rows: Any = None
     sides: Any = None
 
@@ -152,7 +154,7 @@ class Register(ABC):
     by_order: bool = False  # each order value of a key has a record or tombstone of its own
     side_columns: tuple[Any, ...] = ()  # that it keeps beside each row, pa.Fields; only with ``reads_rows``
     buries_rows: bool = False  # rows that are not yet records, and their side columns, are kept beside tombstones
-    reads_rows: bool = False  # it must see the order values and rows of records: a table does not read them otherwise
+    reads_rows: bool = False  # it must see the order values and rows of records, those that ``reads`` chooses
 
     @property
     def one_decides(self) -> bool:
@@ -183,6 +185,14 @@ class Register(ABC):
         """
         return iter(())
 
+    def reads(self, events: Events, beside: Flags, newer: Flags) -> Flags:
+        """Return which records the register must see; a table does not read the others.
+
+        events: of the keys of the records. beside: which records have a value in a side column. newer: which last
+        mutations have a higher order value than the record; needed only for those records.
+        """
+        return np.full(len(beside), self.reads_rows)
+
     @abstractmethod
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:
         """Fold the mutations of one key, in the order of their precedence; there is at least one.
@@ -212,3 +222,19 @@ class Register(ABC):
     @abstractmethod
     def decisions(self, kind: str) -> Iterator[Decision]:
         """Yield all decisions that a last mutation can lead to. kind: upsert or delete."""
+
+
+def no_sides(count: int, wanted: Sequence[Any]) -> Any:
+    """Return side columns of some rows without values, a pa.StructArray. wanted: the fields."""
+    if not wanted:
+        return pa.nulls(count, pa.struct([]))
+    return pa.StructArray.from_arrays([pa.nulls(count, one.type) for one in wanted], fields=list(wanted))
+
+
+def with_values(sides: Any) -> Flags:
+    """Return which rows have a value other than NULL in a side column. sides: pa.StructArray."""
+    found = np.zeros(len(sides), np.bool_)
+    for column in sides.flatten():
+        if column.null_count < len(column):
+            found |= flags(column.is_valid())
+    return found

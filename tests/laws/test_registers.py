@@ -103,8 +103,11 @@ def merged(
 
 
 def sides_of(output: Path, part: FileEntry) -> list[dict[str, Any]]:
-    with Path(output, str(part.order)).open("rb") as stream:
-        return read_sides(stream, (*SEQUENCES, *registers.LAST_WINS.side_columns)).to_pylist()
+    wanted = (*SEQUENCES, *registers.LAST_WINS.side_columns)
+    if part.order is None:  # all are NULL
+        return [dict.fromkeys(one.name for one in wanted)] * part.rows
+    with Path(output, part.order).open("rb") as stream:
+        return read_sides(stream, wanted).to_pylist()
 
 
 def tombstones_in(output: Path) -> Iterator[Any]:

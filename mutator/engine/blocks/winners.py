@@ -17,10 +17,10 @@ from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints, exchanged, rows_between
+from mutator.rules.byte_columns import Flags, Ints, Overrides, rows_between
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register, no_sides, with_values
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision
 from mutator.rules.typed_values import unequal
@@ -46,7 +46,7 @@ class Winners(WinnerKeys):
         if len(found) < len(self.folded) and self._ends is not None:
             self._combined[:] = True
             self._combined[self._ends[1]] = False
-        self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
+        self._left = {name: Overrides(len(found)) for name in ("orders", "rows", "sides")}  # that are not the winners'
         self._waits = np.zeros(len(found) if plan.buries_rows else 0, np.bool_)  # has a row beside its tombstone
         super().__init__(plan, found)
         self.tally, self.parts = tally, parts
@@ -86,10 +86,12 @@ class Winners(WinnerKeys):
         replaced = None if replaced is None else replaced[rows]
         older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        reads = self.plan.register.reads_rows
-        seen: tuple[Any, ...] = (old_orders, old_rows, sides.take(pa.array(rows))) if reads else ()
-        if not reads and self.plan.truncates:
-            seen = (old_orders,)
+        seen: tuple[Any, ...] = (old_orders,) if self.plan.truncates else ()
+        if self.plan.register.reads_rows:
+            sides = sides.take(pa.array(rows))
+            newer = flags(pc.less(old_orders, orders))
+            if self.reads(positions, with_values(self.plan.kept(sides)), newer, replaced).any():
+                seen = old_orders, old_rows, sides
         olds = Olds(RECORD, older, same, *seen)
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, self.late[positions])
@@ -116,35 +118,37 @@ class Winners(WinnerKeys):
         self.mixed[positions] |= tied
         return actions
 
+    def reads(self, positions: Ints, beside: Flags, newer: Flags, replaced: Flags | None) -> Flags:
+        """Return which records the register must see. beside, newer: as in ``Register.reads``."""
+        register, events = self.plan.register, self._events(positions)
+        found = register.reads(events, beside, newer)
+        return found if replaced is None else np.where(replaced, register.replacing.reads(events, beside, newer), found)
+
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
         plan, found, index = self.plan, self.found, pa.array(positions)
         rows = found.written.take(index)
         orders = (found.orders if plan.as_of is None else self.row_orders).take(index)
-        kept = pa.nulls(len(positions), pa.struct(list(plan.side_columns)))
-        for numbers, new_orders, new_rows, new_sides in self._left:
-            at = np.full(len(self.found), -1)
-            at[numbers] = np.arange(len(numbers))
-            places = np.flatnonzero(at[positions] >= 0)
-            which = pa.array(at[positions[places]])
-            orders = orders if new_orders is None else exchanged(orders, [(places, new_orders.take(which))])
-            rows = rows if new_rows is None else exchanged(rows, [(places, new_rows.take(which))])
-            kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
+        kept = no_sides(len(positions), plan.side_columns)
+        columns = zip((orders, rows, kept), self._left.values(), strict=True)
+        orders, rows, kept = (left.among(values, positions) for values, left in columns)
         return orders, rows, plan.sides(len(positions), orders, kept.flatten())
 
     def settle(self) -> bool:
         """Give the winners the order values and rows that they leave; return whether these are others."""
-        if self._left:
-            orders, rows, _ = self.left(np.arange(len(self.found)))
-            self.found = replace(self.found, orders=orders, rows=rows, written=rows)
-        return bool(self._left)
+        if not any(self._left.values()):
+            return False
+        orders, rows, _ = self.left(np.arange(len(self.found)))
+        self.found = replace(self.found, orders=orders, rows=rows, written=rows)
+        return True
 
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""
         for met in self._met_by(self._events(positions), olds, replaced):
             numbers = positions[met.keys]
-            if any(one is not None for one in (met.rows, met.orders, met.sides)):
-                self._left.append((numbers, met.orders, met.rows, met.sides))
+            for name, left in self._left.items():
+                if (values := getattr(met, name)) is not None:
+                    left.add(numbers, values)
             if self.plan.buries_rows and met.decision.result in ("bury", "wait") and met.rows is not None:
                 self._waits[numbers] = flags(met.rows.is_valid())
             yield met
@@ -165,8 +169,9 @@ class Winners(WinnerKeys):
 
     def _with_sides(self, register: Register, results: Iterable[Met], olds: Olds) -> Iterator[Met]:
         """Yield decisions of a register. Touched records keep their side columns, unless it gives others."""
+        keeps = bool(register.side_columns) and olds.sides is not None
         for met in results:
-            if register.side_columns and met.sides is None and met.decision.result == "touch":
+            if keeps and met.sides is None and met.decision.result == "touch":
                 met = met._replace(sides=self.plan.kept(olds.sides.take(pa.array(met.keys))))
             yield met
 

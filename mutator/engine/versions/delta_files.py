@@ -33,6 +33,7 @@ from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import to_texts
+from mutator.rules.register import with_values
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.sort_order import key_order, then_by
 from mutator.storage import progress, storage_for
@@ -229,8 +230,13 @@ def write_key_index(plan: Reading, target: ApplyTarget, path: str, *columns: Any
     return target.store(plan, target.index_path(path), content, checksum)
 
 
-def write_side_file(plan: Reading, target: ApplyTarget, path: str, sides: Any) -> FileEntry:
-    """Write the side columns of a data file, given its path; return the side file. sides: pa.StructArray."""
+def write_side_file(plan: Reading, target: ApplyTarget, path: str, sides: Any) -> FileEntry | None:
+    """Write the side columns of a data file, given its path; return the side file. sides: pa.StructArray.
+
+    Without a value in them there is none, so that whoever meets the rows need not look for one.
+    """
+    if not with_values(sides).any():
+        return None
     sink = io.BytesIO()
     write_sides(sink, pa.Table.from_arrays(sides.flatten(), schema=pa.schema(sides.type)), ())
     content = sink.getvalue()

@@ -35,6 +35,7 @@ from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import converted_orders, flags
+from mutator.rules.register import no_sides
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import blocks, storage_for
 
@@ -226,7 +227,7 @@ class LiveRows:
         positions: ascending. wanted: the fields; without any, nothing is read.
         """
         if file.sides is None or not wanted:
-            return pa.nulls(len(positions), pa.struct([*wanted]))
+            return no_sides(len(positions), wanted)
         table = self.snapshot.table
         self._verify(file.sides)
         try:

@@ -2,7 +2,7 @@
 
 Only what the register needs is read: key indexes say which rows the winners meet; an old order value is read only where
 a winner is not newer than every row of the extent; an old row only where its row hash is that of the winner, or where
-the register reads rows.
+the register must see it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
-from mutator.rules.register import RECORD, Olds
+from mutator.rules.register import RECORD, Olds, no_sides, with_values
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.sort_order import number_order
 from mutator.rules.typed_values import unequal
@@ -135,19 +135,27 @@ class Meeting:
         return None if replaced is None else replaced.among(self._partitions.names, codes)
 
     def _meet_records(self, met: MetRows) -> None:
-        register, replaced = self._plan.register, self._replaced(met.partitions)
-        if replaced is None or register.reads_rows == register.replacing.reads_rows:
-            self._meet_some(met, replaced, reads=register.reads_rows)
+        replaced = self._replaced(met.partitions)
+        if not self._plan.register.reads_rows:
+            self._meet_some(met, replaced)
             return
-        for one, rows in (
-            (register, np.flatnonzero(~replaced)),
-            (register.replacing, np.flatnonzero(replaced)),
-        ):
+        kept = self._kept(met, replaced)
+        beside, newer = with_values(kept), np.ones(len(met.numbers), np.bool_)
+        rows = np.flatnonzero(beside)
+        old = met_records(self._plan, met.orders(self._plan, rows))
+        newer[rows] = flags(pc.less(old, self._winners.found.orders.take(pa.array(met.numbers[rows]))))
+        reads = self._winners.reads(met.numbers, beside, newer, replaced)
+        for one in (True, False):
+            rows = np.flatnonzero(reads == one)
             if len(rows):
-                self._meet_some(met.chosen(rows), replaced[rows], reads=one.reads_rows)
+                own = None if replaced is None else replaced[rows]
+                self._meet_some(met.chosen(rows), own, kept.take(pa.array(rows)), reads=one)
 
-    def _meet_some(self, met: MetRows, replaced: Flags | None, *, reads: bool) -> None:
-        """Let winners meet records. replaced: whether the partition of each is. reads: the register sees old rows."""
+    def _meet_some(self, met: MetRows, replaced: Flags | None, kept: Any = None, *, reads: bool = False) -> None:
+        """Let winners meet records. replaced: whether the partition of each is.
+
+        kept: their side columns, a pa.StructArray; None without any. reads: the register must see the records.
+        """
         winners, plan = self._winners, self._plan
         found = winners.found
         twice = self._twice(met.numbers)
@@ -168,12 +176,12 @@ class Meeting:
                 winners.tally.counts[MET_IN_PART] += len(inside)
         older, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
         # Those of extents with a row that is not older than the winner.
-        rows, old, sides = np.flatnonzero(flags(pc.less_equal(orders, highs))), None, None
+        rows, old = np.flatnonzero(flags(pc.less_equal(orders, highs))), None
         seen: tuple[Any, ...] = ()
         if reads:
             rows = np.arange(len(same))
             old = met.orders(plan, rows)
-            sides = self._sides(met, old)
+            sides = plan.sides(len(rows), old, kept.flatten()) if plan.side_columns else None
             seen = met_records(plan, old), self._rows(met), sides
         if len(rows):
             old = met_records(plan, met.orders(plan, rows) if old is None else old)
@@ -192,12 +200,12 @@ class Meeting:
             self._raised.append((met.numbers[outranked], values))
         written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
         dropped = np.flatnonzero(actions == DROPPED)
-        if replaced is not None or sides is not None:
+        if replaced is not None or plan.side_columns:
             # An equal row is written again if its file is removed, or if its side columns change.
             is_again = np.zeros(len(touched), np.bool_) if replaced is None else replaced[touched]
-            if sides is not None:
+            if plan.side_columns and len(touched):
                 _, _, new_sides = winners.left(met.numbers[touched])
-                is_again |= unequal(plan.kept(new_sides), plan.kept(sides.take(pa.array(touched))))
+                is_again |= unequal(plan.kept(new_sides), kept.take(pa.array(touched)))
             again, touched = touched[is_again], touched[~is_again]
             winners.tally.counts["rows rewritten"] += len(again)
             written = np.sort(np.concatenate((written, again)))
@@ -247,14 +255,16 @@ class Meeting:
         ]
         return pa.concat_arrays(parts) if parts else self._winners.found.written.take(pa.array(rows))
 
-    def _sides(self, met: MetRows, orders: Any) -> Any:
-        """Return what is kept beside the rows that winners meet; None without side columns."""
-        plan, rows = self._plan, np.arange(len(met.numbers))
-        if not plan.side_columns:
-            return None
-        parts = [self._live.sides(file, met.positions[own], plan.side_columns) for file, own in met.by_file(rows)]
-        kept = pa.concat_arrays([pa.nulls(0, pa.struct([*plan.side_columns])), *parts])
-        return plan.sides(len(rows), orders, kept.flatten())
+    def _kept(self, met: MetRows, replaced: Flags | None) -> Any:
+        """Return the side columns of the rows that winners meet, a pa.StructArray; NULLs in replaced partitions."""
+        wanted = self._plan.side_columns
+        found = no_sides(len(met.numbers), wanted)
+        has_sides = met.have_sides()
+        rows = np.flatnonzero(has_sides if replaced is None else has_sides & ~replaced)
+        if not wanted or not len(rows):
+            return found
+        parts = [self._live.sides(file, met.positions[own], wanted) for file, own in met.by_file(rows)]
+        return exchanged(found, [(rows, pa.concat_arrays(parts))])
 
     def _row_hashes(self, numbers: Ints) -> RowHashes:
         """Return the row hashes of some winners. Those of all are made at once, unless these are few."""

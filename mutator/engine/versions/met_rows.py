@@ -60,6 +60,10 @@ class RowsOfFile:
         if len(rows):
             yield self.file, rows
 
+    def have_sides(self) -> Flags:
+        """Return which rows are in a file with a side file."""
+        return np.full(len(self.numbers), self.file.sides is not None)
+
     def places(self, rows: Ints) -> tuple[Sequence[str], Ints, Ints]:
         """Return (paths of files, number of each row's path, positions) of some rows."""
         return [self.file.path], np.zeros(len(rows), np.int64), self.positions[rows]
@@ -104,6 +108,10 @@ class RowsOfSmallFiles:
         """Yield the files of some rows, each with its own, in the order of their positions. rows: ascending."""
         numbers, begins = np.unique(self.files[rows], return_index=True)
         yield from zip(files_of(self.snapshot.files, numbers), np.split(rows, begins)[1:], strict=True)
+
+    def have_sides(self) -> Flags:
+        """Return which rows are in a file with a side file."""
+        return flags(self.snapshot.files.column("sides_path").take(pa.array(self.files)).is_valid())
 
     def places(self, rows: Ints) -> tuple[Sequence[str], Ints, Ints]:
         """Return (paths of files, number of each row's path, positions) of some rows."""
