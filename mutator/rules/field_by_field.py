@@ -184,7 +184,8 @@ class FieldByField:
                 yield Met(decision, keys, tied=self._tied[keys])
                 continue
             rows = None
-            if result == "write" or (pending[keys].any() and result in ("bury", "wait")):
+            # A table writes a touched row again if its side columns change.
+            if result in ("write", "touch") or (pending[keys].any() and result in ("bury", "wait")):
                 rows = self._fields.rows([column.take(index) for column in columns])
             if result in ("bury", "wait", "touch tombstone"):
                 rows = None if rows is None else pc.if_else(pa.array(pending[keys]), rows, pa.scalar(None, rows.type))

@@ -1,0 +1,166 @@
+"""Applies of upserts, patches and deletes to a versioned table, compared with the model after each."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from mutator.dataset.file_entry import DATA
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.rules.patches import FIELD_ORDERS, Patches
+from mutator.table.table import Table
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+from tests.support.patch_model import RECORD, TOMBSTONE, Mutation, Place
+from tests.support.patch_runs import COUNTED, Form
+from tests.support.small_runs import known
+from tests.support.versioned import left_of, open_runner
+
+Rows = dict[str, Any]  # key -> (order value, values, order values of the fields)
+SIDES = Patches(None, "long").side_columns  # type: ignore[arg-type]  # no rows are taken apart
+CSV = Form("table", {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "unset.value": "~"}, header=True)
+SETTINGS = {**CSV.settings, "header": "true", **NO_LIMITS}
+BY_PARTITION = {"partitioned.by": "id", "key.scope": "partition"}
+
+
+def of_row(fields: Sequence[str], row: dict[str, Any], sides: dict[str, Any]) -> Any:
+    """Return a record as the model has it."""
+    order = int(row["at"])
+    own = {one["field"]: one["order"] for one in sides.get(FIELD_ORDERS) or ()}
+    return order, tuple(row[name] for name in fields), tuple(own.get(name, order) for name in fields)
+
+
+def rows_of(snapshot: Snapshot, fields: Sequence[str]) -> Rows:
+    """Return the records of a version, with the order values of their fields."""
+    live, found = LiveRows(snapshot), Rows()
+    for file in snapshot.of_role(DATA):
+        positions = np.setdiff1d(np.arange(file.rows), snapshot.masks.hidden(file.path))
+        parts = taken_rows(snapshot.table, file, file.rows, positions, live.forms.schema(file.form).names)
+        own = live.sides(file, positions, SIDES).to_pylist()
+        assert file.sides is None or any(own) or len(own) < file.rows, "a side file has values"
+        for row, sides in zip((row for part in parts for row in part.to_pylist()), own, strict=True):
+            assert row["id"] not in found
+            found[row["id"]] = of_row(fields, {**dict.fromkeys(fields), **row}, sides)
+    return found
+
+
+def rows_in(directory: Path, fields: Sequence[str]) -> Rows:
+    """Return the records of an exported directory, read without the package."""
+    found = Rows()
+    for part in known(directory).files:
+        rows = pq.ParquetFile(directory / part.path).read().to_pylist()
+        kept = [{}] * len(rows) if part.order is None else pq.ParquetFile(directory / part.order).read().to_pylist()
+        found |= {row["id"]: of_row(fields, row, own) for row, own in zip(rows, kept, strict=True)}
+    return found
+
+
+@dataclass
+class VersionedTable:
+    """A table, from version to version, and the model."""
+
+    work: Path
+    fields: Sequence[str]
+    more: dict[str, str] = field(default_factory=dict)
+    seen: dict[int, Rows] = field(default_factory=dict)  # rows by version
+    feeds: int = 0
+
+    def __post_init__(self) -> None:
+        self.model = Place(self.fields, order_in_row=True)
+        self.table = Table.create(str(self.work / "table"), {**SETTINGS, **self.more})
+        self.seen[self.table.version] = {}
+
+    @property
+    def expected(self) -> Rows:
+        """The rows that the model has."""
+        return {key: (kept.order, kept.values, kept.orders) for key, kept in self.model.all(RECORD).items()}
+
+    def feed(self, rows: Sequence[Mutation], rng: random.Random) -> list[str]:
+        """Write a feed; return its files."""
+        self.feeds += 1
+        directory = self.work / f"feed{self.feeds}"
+        CSV.put(directory, self.fields, rows, rng.randint(0, len(rows)))
+        renamed = [path.rename(path.with_suffix(".csv")) for path in sorted(directory.iterdir())]
+        return [str(path) for path in renamed if len(path.read_text().splitlines()) > 1]
+
+    def apply(self, files: Sequence[str]) -> Any:
+        """Apply files in this process."""
+        return Table(self.table.path).apply(files, open_runner=open_runner)
+
+    def run(self, rows: Sequence[Mutation], rng: random.Random) -> None:
+        """Apply a feed; check all that it leaves."""
+        report = self.apply(self.feed(rows, rng))
+        counts = self.model.run(rows)
+        found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
+        assert {**found, "out of order": report.counts.get("out of order", 0)} == {
+            name: counts[name] for name in {*COUNTED, "out of order"}
+        }
+        self.check()
+
+    def check(self) -> None:
+        """Compare rows, order values of fields and tombstones with the model."""
+        self.table.refresh()
+        snapshot = self.table.snapshot
+        assert rows_of(snapshot, self.fields) == self.expected
+        buried = {key[0].decode(): int(order) for key, order in left_of(snapshot, {}, width=1).tombstones}
+        assert buried == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
+        self.seen[self.table.version] = self.expected
+
+    def check_versions(self) -> None:
+        """Check that each version still has its rows, that changes lead from each to the next, and all files."""
+        shown = {number: {key: row[1] for key, row in rows.items()} for number, rows in self.seen.items()}
+        numbers = sorted(shown)
+        for number in numbers:
+            assert rows_of(self.table.at(number), self.fields) == self.seen[number]
+        for start, end in itertools.pairwise(numbers):
+            state = dict(shown[start])
+            for row in (row for batch in self.table.changes(start, end) for row in batch.to_pylist()):
+                values = tuple(row[name] for name in self.fields)
+                if row["_change_type"] in ("delete", "update_preimage"):
+                    assert state.pop(row["id"]) == values
+                else:
+                    state[row["id"]] = values
+            assert state == shown[end]
+        assert self.table.verify(open_runner=open_runner).problems == ()
+
+    def compact(self) -> None:
+        """Rewrite all files; this changes no rows."""
+        self.table.refresh()
+        self.table.compact(everything=True)
+        self.check()
+
+    def replace_and_restore(self, rng: random.Random) -> None:
+        """Replace all records by one that sets all its fields, and go back."""
+        version, name = self.table.version, rng.choice("abcd")
+        row = Mutation("U", name, 4, dict.fromkeys(self.fields, "new"))
+        files = self.feed([row], rng)
+        self.table.insert_overwrite_table(files)
+        nothing_beside = (4, ("new",) * len(self.fields), (4,) * len(self.fields))
+        assert rows_of(self.table.snapshot, self.fields) == {name: nothing_beside}
+        assert all(file.sides is None for file in self.table.snapshot.of_role(DATA))
+        self.seen[self.table.version] = {name: nothing_beside}
+        self.table.restore(version)
+        self.check()
+
+    def export_and_take_over(self, rows: Sequence[Mutation], rng: random.Random) -> None:
+        """Export the table, merge a feed into the directory, and begin a table again with that."""
+        exported, merged = self.work / f"exported{self.feeds}", self.work / f"merged{self.feeds}"
+        self.table.export(exported, partition_columns="file", open_runner=open_runner)
+        assert rows_in(exported, self.fields) == self.expected
+        assert local_engine.verify(str(exported)).differences == ()
+        places: Any = {"master": str(exported), "feed": self.feed(rows, rng), "output": str(merged)}
+        more = {**self.more, **({"partition.columns": "file"} if self.more else {})}
+        local_engine.mutate({**SETTINGS, **more, "consumed.files": "merge"}, **places)
+        self.model.run(rows)
+        assert rows_in(merged, self.fields) == self.expected
+        path = self.work / f"again{self.feeds}"
+        self.table = Table.create(str(path), {**SETTINGS, **self.more}, dataset=str(merged))
+        self.seen = {}
+        self.check()
