@@ -24,7 +24,7 @@ from tests.table.test_several_writers import PHASES, at_phase
 def test_a_table_gives_what_the_model_gives(settings: dict[str, str], rng: random.Random) -> None:
     master, runs = world(rng)
     with scratch() as work, damaged_tables.small_files() if rng.random() < 0.3 else nullcontext():
-        place = VersionedTable(work, FIELDS, settings)
+        place = VersionedTable(work, FIELDS, settings, rng.choice(["insert", "wait"]))
         for number, rows in enumerate(filter(None, [master, *runs])):
             if number and rng.random() < 0.3:
                 place.export_and_take_over(rows, rng)
@@ -40,7 +40,7 @@ def test_a_table_gives_what_the_model_gives(settings: dict[str, str], rng: rando
 def test_writers_that_race_give_what_the_model_gives(rng: random.Random) -> None:
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(commit, "_PATIENCE", 0)
-        place = VersionedTable(work, FIELDS, rng.choice([{}, BY_PARTITION]))
+        place = VersionedTable(work, FIELDS, rng.choice([{}, BY_PARTITION]), rng.choice(["insert", "wait"]))
         place.run([mutation(rng, 8) for _ in range(rng.randint(1, 8))], rng)
         for _ in range(rng.randint(1, 3)):
             faster, slower = ([mutation(rng, 8) for _ in range(rng.randint(1, 8))] for _ in range(2))

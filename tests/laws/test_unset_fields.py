@@ -119,7 +119,7 @@ def check(work: Work, source: Source, rng: random.Random, place: Place, merge: A
 @pytest.mark.parametrize("name", SOURCES)
 def test_runs_into_a_directory_give_what_the_model_gives(tmp_path: Path, name: str, seed: int) -> None:
     source, rng, place = SOURCES[name], random.Random(f"{name} {seed}"), Place(FIELDS, order_in_row=True)
-    work = Work(tmp_path, settings={**BY_NAME, **source.settings})
+    work = Work(tmp_path, settings={**BY_NAME, **source.settings, "patch.unknown": "insert"})
     work.put("out0/m", master_of(place, "ab"), rng.choice(FORMATS))
 
     def merge(number: int) -> Any:
@@ -137,7 +137,10 @@ def test_applies_to_a_table_give_what_the_model_gives(tmp_path: Path, name: str,
     work.put("first/m", master_of(place, "ab"), rng.choice(TYPED))
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
     table.apply(str(tmp_path / "first"))
-    settings = {name.replace(".", "_"): value for name, value in {**BY_NAME, **source.settings}.items()}
+    settings = {
+        name.replace(".", "_"): value
+        for name, value in {**BY_NAME, **source.settings, "patch.unknown": "insert"}.items()
+    }
 
     def merge(number: int) -> Any:
         return table.apply(str(tmp_path / f"feed{number}"), **settings).counts

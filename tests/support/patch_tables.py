@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mutator.dataset.file_entry import DATA
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.engine.versions.live_rows import LiveRows, taken_rows, taken_tombstones
 from mutator.rules.patches import FIELD_ORDERS, Patches
+from mutator.rules.typed_values import from_row_bytes
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
-from tests.support.patch_model import RECORD, TOMBSTONE, Mutation, Place
-from tests.support.patch_runs import COUNTED, Form
+from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place
+from tests.support.patch_runs import COUNTED, LOWEST, Form
 from tests.support.small_runs import known
 from tests.support.versioned import left_of, open_runner
 
@@ -52,6 +54,23 @@ def rows_of(snapshot: Snapshot, fields: Sequence[str]) -> Rows:
     return found
 
 
+def waiting_in(snapshot: Snapshot, fields: Sequence[str]) -> Rows:
+    """Return what waits in a version: the order value of the last delete, the fields, and their order values."""
+    found = Rows()
+    form = pa.struct([(name, pa.string()) for name in ("id", "at", *fields)])
+    for file in snapshot.of_role(TOMBSTONES):
+        positions = np.setdiff1d(np.arange(file.rows), snapshot.masks.hidden(file.path))
+        for one in taken_tombstones(snapshot.table, file, file.rows, positions).to_pylist():
+            if one.get("waiting") is None:
+                continue
+            (row,) = from_row_bytes([one["waiting"]], form).to_pylist()
+            order = None if one["order"] == LOWEST else int(one["order"])
+            own = {entry["field"]: entry["order"] for entry in one[FIELD_ORDERS]}
+            orders = tuple(own.get(name, order) for name in fields)
+            found[one["key_0"].decode()] = order, tuple(row[name] for name in fields), orders
+    return found
+
+
 def rows_in(directory: Path, fields: Sequence[str]) -> Rows:
     """Return the records of an exported directory, read without the package."""
     found = Rows()
@@ -69,11 +88,13 @@ class VersionedTable:
     work: Path
     fields: Sequence[str]
     more: dict[str, str] = field(default_factory=dict)
+    unknown: str = "insert"
     seen: dict[int, Rows] = field(default_factory=dict)  # rows by version
     feeds: int = 0
 
     def __post_init__(self) -> None:
-        self.model = Place(self.fields, order_in_row=True)
+        self.model = Place(self.fields, self.unknown, order_in_row=True)
+        self.more = {**self.more, "patch.unknown": self.unknown}
         self.table = Table.create(str(self.work / "table"), {**SETTINGS, **self.more})
         self.seen[self.table.version] = {}
 
@@ -110,7 +131,13 @@ class VersionedTable:
         snapshot = self.table.snapshot
         assert rows_of(snapshot, self.fields) == self.expected
         buried = {key[0].decode(): int(order) for key, order in left_of(snapshot, {}, width=1).tombstones}
-        assert buried == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
+        waiting = waiting_in(snapshot, self.fields)
+        assert waiting == {
+            key: (kept.deleted, kept.values, kept.orders) for key, kept in self.model.all(WAITING).items()
+        }
+        assert {key: order for key, order in buried.items() if key not in waiting} == {
+            key: kept.order for key, kept in self.model.all(TOMBSTONE).items()
+        }
         self.seen[self.table.version] = self.expected
 
     def check_versions(self) -> None:
@@ -156,7 +183,7 @@ class VersionedTable:
         assert rows_in(exported, self.fields) == self.expected
         assert local_engine.verify(str(exported)).differences == ()
         places: Any = {"master": str(exported), "feed": self.feed(rows, rng), "output": str(merged)}
-        more = {**self.more, **({"partition.columns": "file"} if self.more else {})}
+        more = {**self.more, **({"partition.columns": "file"} if "partitioned.by" in self.more else {})}
         local_engine.mutate({**SETTINGS, **more, "consumed.files": "merge"}, **places)
         self.model.run(rows)
         assert rows_in(merged, self.fields) == self.expected

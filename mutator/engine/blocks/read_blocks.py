@@ -320,13 +320,15 @@ def tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
     """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
     with storage_for(file.source.path).open(file.source.path) as stream:
         for table in tombstone_tables(stream):
-            table = with_beside(plan, table)
-            types = {"committed": pa.int64(), **{one.name: one.type for one in plan.beside_tombstones}}
-            known = [*tombstone_schema(plan.key_width).names, *(one.name for one in plan.beside_tombstones)]
+            known = tombstone_schema(plan.key_width).names
+            types = {"committed": pa.int64()}
             schema = pa.schema([(name, types.get(name, pa.large_binary())) for name in known])
-            table = table.select(known).cast(schema).combine_chunks()
-            hashes = hash_columns([ByteColumn.of_array(column) for column in key_columns(table)])
-            yield table.append_column("hash", pa.array(hashes))
+            own = table.select(known).cast(schema).combine_chunks()
+            own = own.append_column("hash", pa.array(hash_columns([*map(ByteColumn.of_array, key_columns(own))])))
+            for field in plan.beside_tombstones:
+                if field.name in table.column_names:
+                    own = own.append_column(field.name, table.column(field.name))
+            yield with_beside(plan, own)
 
 
 def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Any]:

@@ -52,24 +52,32 @@ def tombstone_table(
     waiting: the rows that wait, NULL for none, and their side columns; None: none waits.
     """
     times = pa.array(np.full(len(hashes), committed, np.int64))
-    columns = [*keys, to_texts(plan.rows.order_type, orders), times]
-    found = pa.table(columns, [*key_names(len(keys)), "order", "committed"])
-    if waiting is None:
-        return with_beside(plan, found).append_column("hash", pa.array(hashes))
-    rows, sides = waiting
-    is_row = pa.array(flags(rows.is_valid()))
-    contents = plan.block_type.contents(rows.filter(is_row))
-    contents = exchanged(pa.nulls(len(rows), pa.large_binary()), [(np.flatnonzero(flags(is_row)), contents)])
-    found = found.append_column(WAITING, contents)
+    columns = [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)]
+    found = pa.table(columns, [*key_names(len(keys)), "order", "committed", "hash"])
+    for field, column in zip(
+        plan.beside_tombstones, () if waiting is None else beside_columns(plan, *waiting), strict=False
+    ):
+        found = found.append_column(field, column)
+    return with_beside(plan, found)
+
+
+def beside_columns(plan: Reading, rows: Any, sides: Any) -> list[Any]:
+    """Return the columns of ``Reading.beside_tombstones``. rows: that wait, NULL for none. sides: as of records."""
+    is_row = flags(rows.is_valid())
+    contents = plan.block_type.contents(rows.filter(pa.array(is_row)))
+    found = [exchanged(pa.nulls(len(rows), pa.large_binary()), [(np.flatnonzero(is_row), contents)])]
     for column, field in zip(plan.kept(sides).flatten(), plan.side_columns, strict=True):
-        found = found.append_column(field, pc.if_else(is_row, column, pa.scalar(None, column.type)).cast(field.type))
-    return found.append_column("hash", pa.array(hashes))
+        found.append(pc.if_else(pa.array(is_row), column, pa.scalar(None, column.type)).cast(field.type))
+    return found
 
 
 def with_beside(plan: Reading, table: Any) -> Any:
     """Return a pa.Table of tombstones with the columns of what is kept beside them, NULLs where it lacks them."""
     for field in plan.beside_tombstones:
-        if field.name not in table.column_names:
+        if field.name in table.column_names:
+            column = table.column(field.name).combine_chunks().cast(field.type)
+            table = table.drop_columns([field.name]).append_column(field, column)
+        else:
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     return table
 

@@ -308,11 +308,16 @@ class Winners(WinnerKeys):
         for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
-            orders, rows, sides = self.left(positions)
-            waiting = None
-            if self.plan.buries_rows:
-                waiting = pc.if_else(pa.array(self._waits[positions]), rows, pa.scalar(None, rows.type)), sides
+            orders, *_ = self.left(positions)
+            waiting = self.waiting(positions)
             yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now, waiting)
+
+    def waiting(self, positions: Ints) -> tuple[Any, Any] | None:
+        """Return the rows that some winners let wait, NULL for none, and their side columns; None if none can."""
+        if not self.plan.buries_rows:
+            return None
+        _, rows, sides = self.left(positions)
+        return pc.if_else(pa.array(self._waits[positions]), rows, pa.scalar(None, rows.type)), sides
 
     def _by_key(self, positions: Sequence[Ints]) -> Iterator[Ints]:
         """Yield positions in the order of the keys, so many at a time that their rows are few."""

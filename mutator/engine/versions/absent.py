@@ -24,6 +24,7 @@ from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.engine.versions.replaced import Replaced
+from mutator.engine.versions.waiting import Absent, clear_fields
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
@@ -35,7 +36,6 @@ from mutator.rules.sort_order import number_order
 
 _FEW = 4  # extents of a file whose hashes are read one extent after the other
 _ROWS = 1 << 20  # tombstones that are collected before they are written
-_Absent = tuple[Ints, Hashes, Any, Any, list[str | None]]  # positions, hashes, keys, order values, partitions
 
 
 def bury_absent(
@@ -57,7 +57,7 @@ def bury_absent(
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     if plan.scope is not None and not plan.truncates:
         partitions = plan.partitions_inside(live.snapshot.partitions)
-    hidden, waiting, rows = list[Any](), list[_Absent](), 0
+    hidden, waiting, rows = list[Any](), list[Absent](), 0
     floor, buries = floor_of(plan, RECORD), plan.register.buries_absent or replaced is not None
     wanted = partial(buckets_of_group, group, plan.groups)
     for path, of_file in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
@@ -75,6 +75,9 @@ def bury_absent(
             tally.counts["master truncated"] += int(below.sum())
             tally.note_units(units_of(plan.rows.order_type, found[3].filter(pa.array(below))))
             found = _chosen(found, np.flatnonzero(~below))
+            cleared = clear_fields(plan, live, extents[0].file, found, tally, writer)
+            _hide(plan, path, _chosen(found, cleared), hidden)
+            found = _chosen(found, np.setdiff1d(np.arange(len(found[0])), cleared)) if len(cleared) else found
         if plan.scope is not None and len(found[0]):
             found = _chosen(found, inside_of(plan, live, extents[0].file, found[0]))
         positions, hashes, keys, orders, _ = found
@@ -104,13 +107,13 @@ def inside_of(plan: Plan, live: LiveRows, file: FileEntry, positions: Ints) -> I
     return np.flatnonzero(plan.inside(live.rows_of_whole(file, positions, narrow).written()))
 
 
-def _chosen(found: _Absent, rows: Ints) -> _Absent:
+def _chosen(found: Absent, rows: Ints) -> Absent:
     positions, hashes, keys, orders, names = found
     index = pa.array(rows)
     return positions[rows], hashes[rows], keys.take(index), orders.take(index), [names[row] for row in rows.tolist()]
 
 
-def _hide(plan: Reading, path: str, found: _Absent, hidden: list[Any]) -> None:
+def _hide(plan: Reading, path: str, found: Absent, hidden: list[Any]) -> None:
     """Add records of a file to the tables of a version index."""
     positions, hashes, keys, orders, _ = found
     if len(positions):
@@ -155,7 +158,7 @@ def _absent(
     entries: Ints,
     hashes: Hashes,
     met: Sequence[Ints],
-) -> _Absent:
+) -> Absent:
     """Return the records of a file that are absent, by position. extents: of the file. entries, hashes: of a group."""
     file = extents[0].file
     positions = live.positions(file, entries)
@@ -174,7 +177,7 @@ def _absent(
     return positions, hashes, live.entry_keys(file, entries), orders, names[which].tolist()
 
 
-def _tombstones(plan: Reading, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:
+def _tombstones(plan: Reading, buckets: BucketCounts, parts: Sequence[Absent]) -> Delta:
     """Return the tombstones of absent records, by partition, bucket and key."""
     hashes = np.concatenate([part[1] for part in parts])
     encoded, orders = (pa.concat_arrays([part[column] for part in parts]) for column in (2, 3))

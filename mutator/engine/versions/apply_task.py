@@ -22,9 +22,10 @@ from mutator.engine.receipts import Fault, MergeReceipt
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
+from mutator.engine.versions.decided_rows import write
 from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.meeting import Meeting, write
+from mutator.engine.versions.meeting import Meeting
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.plan.reading import Reading

@@ -144,7 +144,7 @@ class BaseWriter:
             described.append(_extent((one.partition, one.bucket, one.buckets), count, high))
             start += count
         with created(plan, str(self._target.table), path) as stream:
-            write_tombstones(stream, whole, plan.key_width)  # type: ignore[arg-type]  # as much of a stream as it needs
+            write_tombstones(stream, whole, plan)  # type: ignore[arg-type]  # as much of a stream as it needs
         failpoint("compact.tombstones.written", self._attempt)
         columns = whole.column("hash").to_numpy(), encoded_keys([key.combine_chunks() for key in keys])
         self._add(TOMBSTONES, stream, tuple(described), *columns, np.zeros(start, np.uint32), orders)

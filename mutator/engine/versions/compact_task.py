@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.blocks.tombstone_columns import floor_of, raised_orders
+from mutator.engine.blocks.tombstone_columns import floor_of, raised_orders, waits, with_beside
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order
@@ -91,7 +91,9 @@ def compact_units(
             if tables and ordered is not None:
                 covered += sum(table.num_rows for table in tables)
             elif tables:
-                kept, gone, below = _kept(plan, pa.concat_tables(tables).combine_chunks())
+                kept, gone, below = _kept(
+                    plan, pa.concat_tables([with_beside(plan, one) for one in tables]).combine_chunks()
+                )
                 expired.append(gone)
                 covered += below
                 buried += _by_bucket(unit, kept)
@@ -158,10 +160,10 @@ def _kept(plan: Plan, table: Any) -> tuple[Any, Any, int]:
     table = table.sort_by(keys).combine_chunks()
     orders, floor = raised_orders(plan, table), floor_of(plan)
     none = np.zeros(len(orders), np.bool_)
-    covered = none if floor is None else flags(pc.less_equal(orders, floor))
+    covered = none if floor is None else flags(pc.less_equal(orders, floor)) & ~waits(table)
     old = none
     if plan.expire_before is not None:
         times = table.column("committed").cast(pa.int64()).combine_chunks()
-        old = flags(pc.less(times, plan.expire_before)) & ~covered
+        old = flags(pc.less(times, plan.expire_before)) & ~covered & ~waits(table)
     kept = table.filter(pa.array(~old & ~covered)).combine_chunks()
     return kept, orders.filter(pa.array(old)), int(covered.sum())

@@ -178,7 +178,7 @@ class DeltaWriter:
 
     def _writing(self, role: str, rows: Any) -> Callable[[BinaryIO], None]:
         if role == TOMBSTONES:
-            return lambda stream: write_tombstones(stream, rows, self._plan.key_width)
+            return lambda stream: write_tombstones(stream, rows, self._plan)
         output = self._plan.rows.output
         return lambda stream: write_rows(stream, rows, output.schema, output.dialect.codec)
 
@@ -274,8 +274,9 @@ def write_rows(stream: BinaryIO, rows: Any, schema: Any, codec: str | None) -> N
         write(pa.RecordBatch.from_arrays(rows.flatten(), schema=schema))
 
 
-def write_tombstones(stream: BinaryIO, table: Any, width: int) -> None:
-    """Write a pa.Table of tombstones. width: number of ID fields."""
-    writer = TombstoneWriter(stream, width)
+def write_tombstones(stream: BinaryIO, table: Any, plan: Reading) -> None:
+    """Write a pa.Table of tombstones."""
+    is_beside = any(one.name in table.column_names for one in plan.beside_tombstones)
+    writer = TombstoneWriter(stream, plan.key_width, plan.beside_tombstones if is_beside else ())
     writer.write(table)
     writer.close()

@@ -16,6 +16,7 @@ from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.filter_packs import KeyFilter, write_filters
 from mutator.dataset.manifest import DIRECTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.engine.blocks.tombstone_columns import with_beside
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.task_files import create, file_name
@@ -106,7 +107,7 @@ def _write_unit(plan: Reading, rows: ExtentRows[_Rows], extents: Sequence[LiveEx
                 files.write(part.rows, len(part.positions), part.hashes, part.sides)
     tombstones = [rows.tombstones(extent) for extent in extents if extent.file.role == TOMBSTONES]
     if tombstones:
-        whole = pa.concat_tables(tombstones).combine_chunks()
+        whole = pa.concat_tables([with_beside(plan, table) for table in tombstones]).combine_chunks()
         keys = [f"key_{number}" for number in range(plan.key_width)]
         files.bury(whole.sort_by([(key, "ascending") for key in keys]))
     files.close()

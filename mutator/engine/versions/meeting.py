@@ -7,8 +7,7 @@ the register must see it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,45 +20,28 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
-from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.tombstone_columns import met_records
+from mutator.engine.blocks.tombstone_columns import beside_columns, met_records
 from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, MET_IN_PART
 from mutator.engine.versions.absent import inside_of
-from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
+from mutator.engine.versions.decided_rows import DecidedRows, Written
+from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, met_tombstone_orders
-from mutator.engine.versions.old_values import tombstone_rows
+from mutator.engine.versions.waiting import waiting_of
 from mutator.errors import MutatorError
-from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints, chosen, exchanged
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.register import RECORD, Olds, no_sides, with_values
 from mutator.rules.row_hash import RowHashes, row_hashes
-from mutator.rules.sort_order import number_order
 from mutator.rules.typed_values import unequal
 
 NOWHERE = ""  # partition of tombstones whose records never had one
-_Written = tuple[Ints, Ints]  # numbers of winners, codes of the partitions that their rows or tombstones belong to
-
-
-@dataclass(frozen=True)
-class DecidedRows:
-    """The rows, tombstones and hidden rows that a table gets from some winners."""
-
-    keys: Any  # of all winners, encoded
-    partitions: list[str | None]  # directories, by code
-    written: dict[str, _Written]  # role -> rows, or tombstones
-    index: list[Any]  # pa.Tables of the version index
-    settled: Flags  # for each winner, whether it is late or rejected
-    orders: Any  # order value of each winner, or of the tombstone that it leaves
-    row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
-    sides: Any = None  # side columns that each winner leaves, a pa.StructArray; None without side columns
 
 
 class Meeting:
@@ -77,8 +59,8 @@ class Meeting:
         self._own = self._own_partitions()
         self._indexed: list[Any] = []
         self._hashed: RowHashes | None = None  # row hashes of all winners, if they were needed
-        self._insert: list[_Written] = []
-        self._bury: list[_Written] = []
+        self._insert: list[Written] = []
+        self._bury: list[Written] = []
         self._raised: list[tuple[Ints, Any]] = []  # numbers of winners, order values of their tombstones
 
     def decided(self) -> DecidedRows:
@@ -91,9 +73,12 @@ class Meeting:
             self._meet_tombstones(met)
         self._meet_nothing()
         self._winners.close()
-        sides = None
+        sides, every = None, np.arange(len(self._winners))
+        beside: Sequence[Any] = ()
         if self._plan.side_columns:
-            sides = self._plan.kept(self._winners.left(np.arange(len(self._winners)))[2])
+            sides = self._plan.kept(self._winners.left(every)[2])
+        if (waiting := self._winners.waiting(every)) is not None and any(len(rows) for rows, _ in self._bury):
+            beside = beside_columns(self._plan, *waiting)
         if self._winners.settle():
             self._hashed = None
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
@@ -102,7 +87,15 @@ class Meeting:
         orders = exchanged(orders, self._raised)
         hashed = self._hashed
         return DecidedRows(
-            self._keys, self._partitions.names, written, self._indexed, self._winners.settled, orders, hashed, sides
+            self._keys,
+            self._partitions.names,
+            written,
+            self._indexed,
+            self._winners.settled,
+            orders,
+            hashed,
+            sides,
+            beside,
         )
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
@@ -303,13 +296,15 @@ class Meeting:
         own = met.orders(self._plan, fresh)
         orders = met_tombstone_orders(self._plan, met, fresh, own, self._replaced(met.partitions))
         hidden = []
-        for decision, rows, *_ in winners.meet_tombstones(numbers, orders, replaced):
+        waiting = waiting_of(self._plan, self._live, met, fresh)
+        for decision, rows, *_ in winners.meet_tombstones(numbers, orders, replaced, waiting):
             if decision.result == "write":
                 hidden.append(rows)
                 self._insert.append((numbers[rows], self._own[numbers[rows]]))
             elif decision.result == "touch tombstone":
                 raised, *_ = winners.left(numbers[rows])
                 rows = rows[flags(pc.greater(raised, own.take(pa.array(rows))))]
+            if decision.result in ("touch tombstone", "wait"):
                 hidden.append(rows)
                 self._bury.append((numbers[rows], met.partitions[fresh[rows]]))
         if hidden:
@@ -369,28 +364,6 @@ class Meeting:
         )
 
 
-def write(plan: Reading, found: Mutations, decided: DecidedRows, writer: DeltaWriter) -> None:
-    """Write the rows and tombstones that a table gets. found: the winners."""
-    for role, (numbers, codes) in decided.written.items():
-        by_hash = number_order(numbers)
-        numbers, codes = numbers[by_hash], codes[by_hash]
-        keys = [chosen(column, numbers) for column in found.keys]  # all of them in an overwrite: these are not copied
-        buckets = writer.buckets.of_rows(decided.partitions, codes, found.hashes[numbers])
-        order = unit_order(decided.partitions, codes, buckets, keys)
-        numbers, codes = numbers[order], codes[order]
-        index = pa.array(numbers)
-        orders = decided.orders.take(index)
-        known, sides = None, None
-        if role == DATA:
-            rows = found.written.take(index)
-            sides = None if decided.sides is None else decided.sides.take(index)
-            known = None if decided.row_hashes is None else decided.row_hashes[numbers]
-        else:
-            rows = tombstone_rows(plan, [column.take(index) for column in found.keys], orders)
-        encoded = decided.keys.take(index)
-        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders, known, sides))
-
-
-def _joined(parts: list[_Written]) -> _Written:
+def _joined(parts: list[Written]) -> Written:
     numbers, codes = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
     return numbers, codes

@@ -1,5 +1,6 @@
 """Order values of live records, and tombstones that take them over."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,14 @@ def order_values(plan: Reading, live: LiveRows, file: FileEntry, entries: Ints, 
     return pc.if_else(pa.array(touched[at] == positions), newer, old)
 
 
-def tombstone_rows(plan: Reading, keys: list[Any], orders: Any) -> Any:
+def tombstone_rows(plan: Reading, keys: list[Any], orders: Any, beside: Sequence[Any] = ()) -> Any:
     """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values.
+
+    beside: the columns of what is kept beside them, if anything is.
 
     Their commit time is that of the plan, because they are written before their version is committed.
     """
-    schema = tombstone_schema(len(keys))
+    schema = tombstone_schema(len(keys), plan.beside_tombstones if beside else ())
     times = pa.array(np.full(len(orders), plan.now), pa.int64()).cast(pa.timestamp("ms", "UTC"))
-    columns = [*keys, to_texts(plan.rows.order_type, orders), times]
+    columns = [*keys, to_texts(plan.rows.order_type, orders), times, *beside]
     return pa.table([column.cast(one.type) for column, one in zip(columns, schema, strict=True)], schema=schema)

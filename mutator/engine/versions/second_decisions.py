@@ -29,9 +29,10 @@ from mutator.engine.tally import Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.engine.versions.common_keys import OwnHashes, Place, Rebuilder, Rebuilt, common_keys
+from mutator.engine.versions.decided_rows import DecidedRows, write
 from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.meeting import DecidedRows, Meeting, write
+from mutator.engine.versions.meeting import Meeting
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_texts
 
