@@ -1,0 +1,282 @@
+"""Merge functions: what the mutations of a record make of one field, where that is not the value of the last one.
+
+A field's function replaces its register: a mutation that provides the field *contributes* (order value, value). Any
+order, grouping and batching of the mutations gives the same, and one that comes again changes nothing.
+
+- The function shows the contributions above the last delete, and not below the floor: the last, first, least, greatest
+  or their sum. NULL is a value to ``last`` and ``first``, no contribution to the others; without any, NULL is shown.
+- A contribution is its order value. Of two with one order value the later precedence counts, against the place the
+  mutation; ``min`` and ``max`` take both.
+- Beside a field are its *entries*, contributions by order value: of ``last`` the highest; of ``min`` and ``max`` those
+  that no newer entry equals or beats; of ``first`` and ``sum`` all, because a late delete may remove any of the older
+  ones and a late mutation may be one that was counted. NULL means the one entry that the row itself shows.
+- Beside a key is *cleared*, the order value of its last delete, if that is above the floor: without it a late mutation
+  below it would contribute. A dead key has only this, its tombstone.
+- A *seal* of a key bounds its entries: those at or below it become one, with the lowest order value of them. What is
+  shown does not change. Then a delete, or the floor, between that order value and the seal cannot be undone and leaves
+  the entry as it is; a contribution to a sum at or below the seal is not counted, because it may have been. Both are
+  noted *late after the seal*. Where nothing is noted, the value is exact; redelivery never changes it.
+- The seal moves by age: to the highest order value that the key had when it was marked, once the mark is as old as
+  the retention; the next mark is then set. So a mutation is late after the seal only if one of its key that is not
+  older by order value was committed that long before. Sealed at once (retention 0), a sum is the running sum.
+
+Counterexamples to simpler rules: entries of ``max`` without the last delete: U1(5) D2 | U3(1) | U1(5) gives 5, not 1;
+the greatest value alone: U1(5) U3(1) | D2 gives 5, not 1; ``first`` as one entry: U1(a) U3(b) | D2 gives NULL, not b;
+a sum of NULL as 0: a record of NULLs shows 0; rejecting what overflows: MAX | +1 | -1 gives MAX - 1, in one run MAX.
+
+The names of Paimon (https://paimon.apache.org/docs/master/primary-key-table/merge-engine/aggregation/) and the two of
+Fluss for values without NULL (``last_value_ignore_nulls``) are aliases. Theirs differ in what a late record, a delete
+or a redelivery does: a sum retracts the value of the delete, ``last_value`` shows NULL after it, the others fail.
+
+>>> maximum = merge_function("max")
+>>> entries = fold(maximum, [((1,), 5), ((3,), 1), ((4,), None)])
+>>> entries, shown(maximum, entries), meet(maximum, entries, NO_BOUNDS, (), delete=2).entries
+(((1, 5), (3, 1)), 5, ((3, 1),))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+NEWEST, BEST, ALL = "newest", "best", "all"  # entries that a function keeps
+_EXACT = Context(prec=200)
+DIGITS = 38  # of a sum that is kept, which has more than any field of integers
+
+
+@dataclass(frozen=True)
+class MergeFunction:
+    """A merge function. keeps: NEWEST, BEST or ALL."""
+
+    name: str
+    aliases: tuple[str, ...]
+    keeps: str
+    counts_null: bool = False
+    sign: int = 1  # -1: the least is the best
+    adds: bool = False
+
+    @property
+    def seals(self) -> bool:
+        """Whether a seal changes what it keeps."""
+        return self.keeps != NEWEST
+
+
+FUNCTIONS = (
+    MergeFunction("last", ("last_value",), NEWEST, counts_null=True),
+    MergeFunction("last_non_null", ("last_non_null_value", "last_value_ignore_nulls"), NEWEST),
+    MergeFunction("first", ("first_value",), ALL, counts_null=True),
+    MergeFunction("first_non_null", ("first_non_null_value", "first_value_ignore_nulls"), ALL),
+    MergeFunction("min", ("bool_and",), BEST, sign=-1),
+    MergeFunction("max", ("bool_or",), BEST),
+    MergeFunction("sum", (), ALL, adds=True),
+)
+_BY_NAME = {name: function for function in FUNCTIONS for name in (function.name, *function.aliases)}
+_ORDERED = (
+    *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_float32, pa.types.is_float64),
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
+    *(pa.types.is_fixed_size_binary, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
+)
+
+
+def merge_function(name: str) -> MergeFunction:
+    """Return the function of a name or alias. Raises ValueError.
+
+    >>> merge_function("last_value").name
+    'last'
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        known = ", ".join(function.name for function in FUNCTIONS)
+        raise ValueError(f"there is no merge function {name!r}; there are {known}") from None
+
+
+def refusal(function: MergeFunction, data_type: Any) -> str | None:
+    """Return why a function does not take fields of an Arrow type, and the cure; None if it does.
+
+    >>> refusal(merge_function("max"), pa.date32())
+    >>> refusal(merge_function("sum"), pa.float64())
+    'sum does not take double: in another order the same values add up to another sum. Make the field a decimal'
+    """
+    says = f"{function.name} does not take {data_type}"
+    if function.adds:
+        if pa.types.is_floating(data_type):
+            return f"{says}: in another order the same values add up to another sum. Make the field a decimal"
+        if not pa.types.is_integer(data_type) and not (
+            pa.types.is_decimal(data_type) and data_type.precision <= DIGITS and data_type.scale >= 0
+        ):
+            return f"{says}, only integers and decimals of up to {DIGITS} digits"
+    elif function.keeps == BEST and not any(check(data_type) for check in _ORDERED):
+        return f"{says}: its values have no order. Use last or first"
+    return None
+
+
+def counted_type(function: MergeFunction, data_type: Any) -> Any:
+    """Return the type of the values in entries: a sum of many values may be longer than each of them.
+
+    >>> counted_type(merge_function("sum"), pa.int64()), counted_type(merge_function("min"), pa.int64())
+    (Decimal128Type(decimal128(38, 0)), DataType(int64))
+    """
+    if not function.adds:
+        return data_type
+    return pa.decimal128(DIGITS, data_type.scale if pa.types.is_decimal(data_type) else 0)
+
+
+def entries_type(function: MergeFunction, order_type: Any, data_type: Any) -> Any:
+    """Return the Arrow type of the side column of a field. order_type: Arrow's of a column of order values."""
+    value = pa.field("value", counted_type(function, data_type))
+    return pa.list_(pa.struct([pa.field("order", order_type, nullable=False), value]))
+
+
+# -- one key at a time
+
+Entry = tuple[Any, Any]  # order value, value
+Entries = tuple[Entry, ...]  # by order value
+
+
+class Bounds(NamedTuple):
+    """What bounds the contributions of a key: order values, or None."""
+
+    cleared: Any = None
+    seal: Any = None
+
+
+class MetField(NamedTuple):
+    """The entries of a field after a meeting, and what came late after the seal."""
+
+    entries: Entries
+    late: Entries = ()  # contributions that are not counted
+    spared: bool = False  # the delete or the floor left an entry that it should have cleared in part
+
+
+NO_BOUNDS = Bounds()
+
+
+def fold(
+    function: MergeFunction, contributions: Iterable[tuple[tuple[Any, ...], Any]], delete: tuple[Any, ...] | None = None
+) -> Entries:
+    """Return what the contributions of a bag leave: (precedence, value), the order value first.
+
+    delete: the precedence of the highest delete; what is below it contributes nothing.
+    """
+    found = sorted((one for one in contributions if delete is None or one[0] > delete), key=lambda one: one[0])
+    return _kept(function, [(place[0], value) for place, value in found])
+
+
+def meet(
+    function: MergeFunction, old: Entries, bounds: Bounds, new: Entries, delete: Any = None, floor: Any = None
+) -> MetField:
+    """Add what a fold left to the entries of a place. delete: the order value of the fold's highest delete."""
+    cleared, seal = bounds
+    delete, raised = _moving(bounds, delete, floor)
+    after = bounds_after(bounds, delete, floor)
+    spared = False
+    if function.seals and after.seal is not None and old and old[0][0] <= seal:
+        lowest = old[0][0]
+        spared = (delete is not None and delete >= lowest) or (raised is not None and raised > lowest)
+    if not spared:
+        old = tuple(
+            (order, value)
+            for order, value in old
+            if (delete is None or order > delete) and (raised is None or order >= raised)
+        )
+    bottoms = [bottom for bottom in (cleared, floor) if bottom is not None]
+    new = tuple(one for one in new if all(one[0] >= bottom for bottom in bottoms))
+    late: Entries = ()
+    if function.adds and after.seal is not None:
+        late = tuple(one for one in new if one[0] <= after.seal)
+        new = new[len(late) :]
+    entries = _kept(function, sorted([*old, *new], key=lambda one: one[0]))
+    return MetField(sealed(function, entries, after.seal), late, spared)
+
+
+def bounds_after(bounds: Bounds, delete: Any = None, floor: Any = None) -> Bounds:
+    """Return what bounds a key after a meeting. What a delete or the floor clears as a whole has no seal."""
+    delete, raised = _moving(bounds, delete, floor)
+    seal = bounds.seal
+    if seal is not None and ((delete is not None and delete >= seal) or (raised is not None and raised > seal)):
+        seal = None
+    cleared = max((one for one in (bounds.cleared, delete, raised) if one is not None), default=None)
+    if seal is None and floor is not None and cleared is not None and cleared <= floor:
+        cleared = None
+    return Bounds(cleared, seal)
+
+
+def _moving(bounds: Bounds, delete: Any, floor: Any) -> tuple[Any, Any]:
+    """Return the delete unless a later one is known, and the floor where it is above what is cleared; else None."""
+    cleared = bounds.cleared
+    if cleared is None:
+        return delete, floor
+    return (
+        None if delete is None or delete < cleared else delete,
+        None if floor is None or floor <= cleared else floor,
+    )
+
+
+def sealed(function: MergeFunction, entries: Entries, seal: Any) -> Entries:
+    """Make one entry of those at or below a seal."""
+    under = 0 if seal is None else sum(order <= seal for order, _ in entries)
+    if under < 2:
+        return entries
+    value = _total(entries[:under]) if function.adds else entries[0][1]
+    return ((entries[0][0], value), *entries[under:])
+
+
+def shown(function: MergeFunction, entries: Entries) -> Any:
+    """Return the value of a field. A sum is exact; ``limits`` says whether it fits the field."""
+    if not entries:
+        return None
+    return _total(entries) if function.adds else entries[0][1]
+
+
+def limits(data_type: Any) -> tuple[Decimal, Decimal]:
+    """Return the least and the greatest value of an integer or decimal type.
+
+    >>> limits(pa.int8()), limits(pa.decimal128(3, 1))
+    ((Decimal('-128'), Decimal('127')), (Decimal('-99.9'), Decimal('99.9')))
+    """
+    if pa.types.is_decimal(data_type):
+        most = Decimal((0, (9,) * data_type.precision, -data_type.scale))
+        return most.copy_negate(), most  # a minus would round to 28 digits
+    signed = pa.types.is_signed_integer(data_type)
+    bits = data_type.bit_width - signed
+    return Decimal(-(1 << bits) if signed else 0), Decimal((1 << bits) - 1)
+
+
+def implied(function: MergeFunction, order: Any, value: Any) -> Entries:
+    """Return the entries of a field that has none beside it. order: of the row. value: in the row."""
+    return () if value is None and not function.counts_null else ((order, value),)
+
+
+def _total(entries: Entries) -> Any:
+    return reduce(_EXACT.add, (value for _, value in entries), Decimal(0))
+
+
+def _kept(function: MergeFunction, entries: Sequence[Entry]) -> Entries:
+    """Return the entries that can still decide, of entries by order value; of equal ones the last counts."""
+    if not function.counts_null:
+        entries = [one for one in entries if one[1] is not None]
+    if function.keeps == NEWEST:
+        return (*entries[-1:],)
+    if function.keeps == ALL:
+        return (*dict(entries).items(),)
+    found = dict[Any, Any]()
+    best = None
+    for order, value in reversed(entries):
+        place = _place(value)
+        if best is None or (place > best if function.sign > 0 else place < best):
+            found[order], best = value, place
+    return tuple(reversed(found.items()))
+
+
+def _place(value: Any) -> Any:
+    """Return what a value compares by: NaN is above all numbers, and -0.0 below 0.0."""
+    if not isinstance(value, float):
+        return value
+    return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1, value))
