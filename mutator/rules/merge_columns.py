@@ -98,6 +98,37 @@ def sealed_columns(function: MergeFunction, entries: EntryColumns, seals: Any) -
     return _sealed(function, entries, *_numbers(entries.orders, seals))
 
 
+def span_columns(function: MergeFunction, entries: EntryColumns, count: int) -> tuple[Any, Any]:
+    """Return what ``span`` does, of one field. count: of the keys. ``pc.min_element_wise`` and max join fields."""
+    firsts = entries.firsts
+    lasts = np.append(firsts[1:], True)[: len(firsts)]
+    seconds = np.append(False, firsts[:-1])[: len(firsts)] & ~firsts & function.seals
+    ends = lasts & ~firsts & function.seals
+    found = []
+    for rows in (np.flatnonzero(seconds), np.flatnonzero(ends)):
+        places = np.full(count, -1)
+        places[entries.keys[rows]] = rows
+        found.append(entries.orders.take(pa.array(places, mask=places < 0)))
+    return found[0], found[1]
+
+
+def aged_columns(
+    marks: tuple[Any, Any], second: Any, highest: Any, now: int, retention: int
+) -> tuple[Any, tuple[Any, Any]]:
+    """Return what ``aged`` does: where keys are sealed, and their marks. marks: order values and times; or NULL."""
+    at, low, high = _numbers(marks[0], second, highest)
+    due = (at > 0) & (low > 0)
+    due[due] = now - marks[1].filter(pa.array(due)).to_numpy() >= retention
+    sealing = due & (low <= at)
+    fresh = (low > 0) & (due | (at == 0)) & (high > at)
+    gone = pa.array(~fresh & (due | (low == 0)))
+    orders, times = (
+        pc.if_else(gone, pa.scalar(None, old.type), pc.if_else(pa.array(fresh), one, old))
+        for old, one in zip(marks, (highest, pa.scalar(now, marks[1].type)), strict=True)
+    )
+    return marks[0].take(pa.array(np.arange(len(at)), mask=~sealing)), (orders, times)
+
+
 def shown_columns(function: MergeFunction, entries: EntryColumns, count: int, data_type: Any) -> tuple[Any, Flags]:
     """Return the field of each key, and which sums do not fit it; these are NULL. count: of the keys."""
     rows = np.flatnonzero(entries.firsts)

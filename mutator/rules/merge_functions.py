@@ -16,9 +16,10 @@ order, grouping and batching of the mutations gives the same, and one that comes
   shown does not change. Then a delete, or the floor, between that order value and the seal cannot be undone and leaves
   the entry as it is; a contribution to a sum at or below the seal is not counted, because it may have been. Both are
   noted *late after the seal*. Where nothing is noted, the value is exact; redelivery never changes it.
-- The seal moves by age: to the highest order value that the key had when it was marked, once the mark is as old as
-  the retention; the next mark is then set. So a mutation is late after the seal only if one of its key that is not
-  older by order value was committed that long before. Sealed at once (retention 0), a sum is the running sum.
+- The seal moves by age. A key with several entries of a field gets a *mark*: their highest order value, and the time.
+  At a meeting after it has become as old as the retention the seal moves to it, and the next mark is set. So a mutation
+  is late after the seal only if one of its key that is not lower by order value was committed that long before, and
+  no entry of several is older than twice the retention in a key that is met. Without a retention nothing is sealed.
 
 Counterexamples to simpler rules: entries of ``max`` without the last delete: U1(5) D2 | U3(1) | U1(5) gives 5, not 1;
 the greatest value alone: U1(5) U3(1) | D2 gives 5, not 1; ``first`` as one entry: U1(a) U3(b) | D2 gives NULL, not b;
@@ -226,6 +227,32 @@ def sealed(function: MergeFunction, entries: Entries, seal: Any) -> Entries:
         return entries
     value = _total(entries[:under]) if function.adds else entries[0][1]
     return ((entries[0][0], value), *entries[under:])
+
+
+class Mark(NamedTuple):
+    """The highest order value that the entries of a key had at a time."""
+
+    order: Any
+    time: int
+
+
+def span(functions: Sequence[MergeFunction], fields: Sequence[Entries]) -> tuple[Any, Any]:
+    """Return the lowest order value at which a seal makes some entries one, and the highest of any; or None, None."""
+    several = [one for function, one in zip(functions, fields, strict=True) if function.seals and len(one) > 1]
+    return min((one[1][0] for one in several), default=None), max((one[-1][0] for one in several), default=None)
+
+
+def aged(mark: Mark | None, second: Any, highest: Any, now: int, retention: int) -> tuple[Any, Mark | None]:
+    """Return where a key is sealed, or None, and its mark, after a meeting. second, highest: as ``span`` returns them.
+
+    >>> aged(Mark(4, 100), 2, 7, 110, 10), aged(Mark(4, 100), 2, 7, 109, 10)
+    ((4, Mark(order=7, time=110)), (None, Mark(order=4, time=100)))
+    """
+    if second is None or mark is None:
+        return None, None if second is None else Mark(highest, now)
+    if now - mark.time < retention:
+        return None, mark
+    return mark.order if second <= mark.order else None, Mark(highest, now) if highest > mark.order else None
 
 
 def shown(function: MergeFunction, entries: Entries) -> Any:

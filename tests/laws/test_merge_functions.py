@@ -21,6 +21,7 @@ import pytest
 
 from mutator.rules.merge_columns import (
     EntryColumns,
+    aged_columns,
     beside,
     bounds_after_columns,
     expanded,
@@ -28,6 +29,7 @@ from mutator.rules.merge_columns import (
     meet_columns,
     sealed_columns,
     shown_columns,
+    span_columns,
 )
 from mutator.rules.merge_functions import (
     FUNCTIONS,
@@ -35,7 +37,9 @@ from mutator.rules.merge_functions import (
     Bounds,
     Entries,
     Entry,
+    Mark,
     MergeFunction,
+    aged,
     bounds_after,
     counted_type,
     entries_type,
@@ -47,6 +51,7 @@ from mutator.rules.merge_functions import (
     refusal,
     sealed,
     shown,
+    span,
 )
 from tests.support.effort import share
 
@@ -238,7 +243,7 @@ def test_any_delivery_of_one_field_means_the_same(name):
 def test_any_delivery_of_two_fields_means_the_same(name):
     rng = random.Random(name)
     for other in NAMES:
-        for world in worlds(rng, [name, other], share(20)):
+        for world in worlds(rng, [name, other], share(60)):
             check_world([name, other], world)
 
 
@@ -309,6 +314,40 @@ def test_late_after_the_seal():
     upserts = (Event(U, 2, (2, 2)), Event(U, 4, (4, UNSET)), Event(U, 5, (5, UNSET)))
     after, noted = merged(both, sealed_at(both, merged(both, State(), upserts)[0], 4), (Event(D, 3),))
     assert (row_of(both, after), noted) == ((11, None), True), "a register of one entry can be cleared at any time"
+
+
+def test_only_what_is_older_than_the_retention_is_late():
+    rng, late, retention, step = random.Random(5), 0, 6, 2
+    for _ in range(share(400)):
+        names = rng.choices(NAMES, k=2)
+        functions = [merge_function(name) for name in names]
+        world = tuple(one for _ in range(2) for one in next(worlds(rng, names, 1)) if one.op != SNAPSHOT)
+        if not is_clear(names, world):
+            continue
+        state, mark = State(), None
+        delivered: dict[Event, int] = {}
+        several = [0, 0]  # since when a field has several entries
+        for now in range(0, 60, step):
+            run = tuple(dict.fromkeys(rng.choices(world, k=rng.choice([0, 1, 1, 2]))))
+            state, noted = merged(functions, state, run)
+            if noted:
+                late += 1
+                lowest = min(one.at for one in run)
+                assert any(one.at >= lowest and now - time >= retention for one, time in delivered.items())
+            delivered = dict.fromkeys(run, now) | delivered
+            seal, mark = aged(mark, *span(functions, state.entries or ((), ())), now, retention)
+            if seal is not None:
+                before, row = state, row_of(functions, state)
+                state = sealed_at(functions, state, seal)
+                assert state.entries != before.entries
+                assert row_of(functions, state) == row
+            for number, entries in enumerate(state.entries):
+                if len(entries) < 2 or not functions[number].seals:
+                    several[number] = now + step
+                for order, _ in entries[1:]:
+                    first = min(time for one, time in delivered.items() if one.fields and one.at == order)
+                    assert now - max(first, several[number]) < 2 * retention
+    assert late > 10
 
 
 # -- columns decide as single keys do
@@ -416,6 +455,20 @@ def test_columns_decide_as_single_keys_do(function, data_type, order_type):
     assert plain_of(field.to_pylist()) == plain_of(
         [None if bad else one for one, bad in zip(values, over, strict=True)]
     )
+
+    spans = [span([function], [one.entries]) for one in wanted]
+    columns = span_columns(function, merged_entries, KEYS)
+    assert [*zip(*(column.to_pylist() for column in columns), strict=True)] == spans
+    marks = [rng.choice([None, Mark(at(rng.randint(1, 8)), rng.choice([100, 103, 107]))]) for _ in range(KEYS)]
+    known_marks = (
+        pa.array([one and one.order for one in marks], order_type),
+        pa.array([one and one.time for one in marks], pa.int64()),
+    )
+    seals, after_marks = aged_columns(known_marks, *columns, 110, 7)
+    wanted_marks = [aged(one, *ends, 110, 7) for one, ends in zip(marks, spans, strict=True)]
+    assert seals.to_pylist() == [one for one, _ in wanted_marks]
+    found = zip(*(column.to_pylist() for column in after_marks), strict=True)
+    assert [*found] == [(None, None) if one is None else (*one,) for _, one in wanted_marks]
 
     # Beside a row are only the entries that it does not show itself.
     fits = ~shown_columns(function, old, KEYS, data_type)[1]
