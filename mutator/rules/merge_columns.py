@@ -98,14 +98,13 @@ def sealed_columns(function: MergeFunction, entries: EntryColumns, seals: Any) -
     return _sealed(function, entries, *_numbers(entries.orders, seals))
 
 
-def span_columns(function: MergeFunction, entries: EntryColumns, count: int) -> tuple[Any, Any]:
+def span_columns(entries: EntryColumns, count: int) -> tuple[Any, Any]:
     """Return what ``span`` does, of one field. count: of the keys. ``pc.min_element_wise`` and max join fields."""
     firsts = entries.firsts
-    lasts = np.append(firsts[1:], True)[: len(firsts)]
-    seconds = np.append(False, firsts[:-1])[: len(firsts)] & ~firsts & function.seals
-    ends = lasts & ~firsts & function.seals
+    seconds = np.append(False, firsts[:-1])[: len(firsts)] & ~firsts
+    lasts = np.append(firsts[1:], True)[: len(firsts)] & ~firsts
     found = []
-    for rows in (np.flatnonzero(seconds), np.flatnonzero(ends)):
+    for rows in (np.flatnonzero(seconds), np.flatnonzero(lasts)):
         places = np.full(count, -1)
         places[entries.keys[rows]] = rows
         found.append(entries.orders.take(pa.array(places, mask=places < 0)))

@@ -236,9 +236,9 @@ class Mark(NamedTuple):
     time: int
 
 
-def span(functions: Sequence[MergeFunction], fields: Sequence[Entries]) -> tuple[Any, Any]:
+def span(fields: Sequence[Entries]) -> tuple[Any, Any]:
     """Return the lowest order value at which a seal makes some entries one, and the highest of any; or None, None."""
-    several = [one for function, one in zip(functions, fields, strict=True) if function.seals and len(one) > 1]
+    several = [one for one in fields if len(one) > 1]
     return min((one[1][0] for one in several), default=None), max((one[-1][0] for one in several), default=None)
 
 

@@ -335,7 +335,7 @@ def test_only_what_is_older_than_the_retention_is_late():
                 lowest = min(one.at for one in run)
                 assert any(one.at >= lowest and now - time >= retention for one, time in delivered.items())
             delivered = dict.fromkeys(run, now) | delivered
-            seal, mark = aged(mark, *span(functions, state.entries or ((), ())), now, retention)
+            seal, mark = aged(mark, *span(state.entries), now, retention)
             if seal is not None:
                 before, row = state, row_of(functions, state)
                 state = sealed_at(functions, state, seal)
@@ -456,8 +456,8 @@ def test_columns_decide_as_single_keys_do(function, data_type, order_type):
         [None if bad else one for one, bad in zip(values, over, strict=True)]
     )
 
-    spans = [span([function], [one.entries]) for one in wanted]
-    columns = span_columns(function, merged_entries, KEYS)
+    spans = [span([one.entries]) for one in wanted]
+    columns = span_columns(merged_entries, KEYS)
     assert [*zip(*(column.to_pylist() for column in columns), strict=True)] == spans
     marks = [rng.choice([None, Mark(at(rng.randint(1, 8)), rng.choice([100, 103, 107]))]) for _ in range(KEYS)]
     known_marks = (
