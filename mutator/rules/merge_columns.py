@@ -203,11 +203,11 @@ def _kept_rows(function: MergeFunction, entries: EntryColumns, orders: Ints, pla
     if not function.counts_null:
         rows = rows[flags(entries.values.is_valid())]
     keys, orders = entries.keys[rows], orders[rows]
+    by = [places[rows], orders, keys]
     if function.keeps == BEST:
         worth = _worth(entries.values.take(pa.array(rows)), function.sign)
-        sorting = np.lexsort([worth, orders, keys])
-    else:
-        sorting = np.lexsort([places[rows], orders, keys])
+        by.insert(1, worth)
+    sorting = np.lexsort(by)
     rows, keys, orders = rows[sorting], keys[sorting], orders[sorting]
     kept = np.ones(len(rows), np.bool_)
     if function.keeps == BEST and len(rows):

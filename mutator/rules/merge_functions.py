@@ -25,9 +25,10 @@ Counterexamples to simpler rules: entries of ``max`` without the last delete: U1
 the greatest value alone: U1(5) U3(1) | D2 gives 5, not 1; ``first`` as one entry: U1(a) U3(b) | D2 gives NULL, not b;
 a sum of NULL as 0: a record of NULLs shows 0; rejecting what overflows: MAX | +1 | -1 gives MAX - 1, in one run MAX.
 
-The names of Paimon (https://paimon.apache.org/docs/master/primary-key-table/merge-engine/aggregation/) and the two of
-Fluss for values without NULL (``last_value_ignore_nulls``) are aliases. Theirs differ in what a late record, a delete
-or a redelivery does: a sum retracts the value of the delete, ``last_value`` shows NULL after it, the others fail.
+The names of Paimon (https://paimon.apache.org/docs/master/primary-key-table/merge-engine/aggregation/) are aliases, and
+Fluss's names of ``last_non_null`` and ``first_non_null``. Theirs do something else with what is not new: a record that
+comes again is added again, a delete takes its own value from a sum, shows NULL as the last value, and is no input for
+the others.
 
 >>> maximum = merge_function("max")
 >>> entries = fold(maximum, [((1,), 5), ((3,), 1), ((4,), None)])

@@ -429,7 +429,21 @@ def test_columns_decide_as_single_keys_do(function, data_type, order_type):
     rows = columns_of(function, [[(place[0], value)] for _, place, value in flat], order_type, data_type)
     rows = rows._replace(keys=np.array([key for key, _, _ in flat], np.int64))
     last = np.array([-1 if one is None else places.index(one) for one in deletes])
-    new = rows.chosen(fold_columns(function, rows, np.array([places.index(place) for _, place, _ in flat]), last))
+    number = np.array([places.index(place) for _, place, _ in flat], np.int64)
+    left = fold_columns(function, rows, number, last)
+    new = rows.chosen(left)
+    group = np.array([rng.randint(0, 2) for _ in flat], np.int64)
+    group_of_delete = np.array([rng.randint(0, 2) for _ in deletes])
+    parts = []
+    for one in range(3):
+        own = np.flatnonzero(group == one)
+        of_delete = np.where(group_of_delete == one, last, -1)
+        parts.append(own[fold_columns(function, rows.chosen(own), number[own], of_delete)])
+    twice = np.concatenate(parts)
+    rng.shuffle(twice)
+    again = twice[fold_columns(function, rows.chosen(twice), number[twice], last)]
+    assert again.tolist() == left.tolist(), "in any grouping and any number of times"
+
     folded = [fold(function, one, delete) for one, delete in zip(sent, deletes, strict=True)]
     assert entries_of(new) == plain_of(folded)
 
