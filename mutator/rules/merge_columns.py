@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.merge_functions import BEST, DIGITS, NEWEST, MergeFunction, limits
 from mutator.rules.order_columns import flags, ranks
+from mutator.rules.sort_order import then_by
 
 
 class EntryColumns(NamedTuple):
@@ -207,7 +208,9 @@ def _kept_rows(function: MergeFunction, entries: EntryColumns, orders: Ints, pla
     if function.keeps == BEST:
         worth = _worth(entries.values.take(pa.array(rows)), function.sign)
         by.insert(1, worth)
-    sorting = np.lexsort(by)
+    sorting = np.arange(len(rows))
+    for part in by:
+        sorting = then_by(sorting, part)
     rows, keys, orders = rows[sorting], keys[sorting], orders[sorting]
     kept = np.ones(len(rows), np.bool_)
     if function.keeps == BEST and len(rows):
