@@ -11,7 +11,7 @@ order, grouping and batching of the mutations gives the same, and one that comes
   that no newer entry equals or beats; of ``first`` and ``sum`` all, because a late delete may remove any of the older
   ones and a late mutation may be one that was counted. NULL means the one entry that the row itself shows.
 - Beside a key is *cleared*, the order value of its last delete, if that is above the floor: without it a late mutation
-  below it would contribute. A dead key has only this, its tombstone.
+  below it would contribute. A dead key has only this, its tombstone; beside one that waits are also its entries.
 - A *seal* of a key bounds its entries: those at or below it become one, with the lowest order value of them. What is
   shown does not change. Then a delete, or the floor, between that order value and the seal cannot be undone and leaves
   the entry as it is; a contribution to a sum at or below the seal is not counted, because it may have been. Both are
