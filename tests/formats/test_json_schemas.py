@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,15 @@ def test_types_found_at_once_are_those_of_the_values(rows: list[Any]) -> None:
     lines = [json.dumps(row).encode() for row in rows]
     found = usual_schema(lines)
     assert found is None or (found, found) == json_lines._schemas(lines)
+
+
+@given(ROWS)
+def test_types_of_objects_within_others(rows: list[Any]) -> None:
+    objects = [json.dumps(row).encode() for row in rows]
+    lines = [b"null", *(b'{"schema":{"fields":[{"name":"a","x":1.5}]},"payload":%b}' % one for one in objects)]
+    found = usual_schema(lines)
+    with patch.object(json_columns, "_schema_around", lambda *_: None):
+        assert usual_schema(lines) == found
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
-"""Read the members of JSON objects by Arrow, many lines at a time, where each line is of the usual form.
+"""Read the members of JSON objects, many lines at a time, where each line is of the usual form.
 
-Arrow reads lines whose members are all known, each at most once, and each of one kind: a whole number, a text, and so
-on. It finds columns at once, without an object for each value. Of any other lines it reads none: ``json_members`` does,
-which also says what is wrong with a line.
+``json_shapes`` reads lines with the same names in the same order. Arrow reads those of other shapes whose members are
+all known, each at most once, and each of one kind: a whole number, a text, and so on. Both find columns at once,
+without an object for each value. Of any other lines they read none: ``json_members`` does, which also says what is
+wrong with a line.
 
 >>> schema = pa.schema([("id", pa.int64()), ("source", pa.struct([("lsn", pa.int64()), ("db", pa.string())]))])
 >>> reader = UsualLines.of(schema, ("id", "source.lsn"))
 >>> columns = reader.columns(b'{"id":7,"source":{"lsn":5,"db":"a"}}', np.array([0]))
 >>> [column.to_pylist() for column in columns]
 [[b'7'], [b'5']]
->>> reader.columns(b'{"id":7.5}', np.array([0])) is None
+>>> reader.columns(b'{"id":[7]}', np.array([0])) is None
 True
 """
 
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,6 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from mutator.formats.files.json_members import OBJECT
+from mutator.formats.files.json_shapes import Shapes
 from mutator.rules.byte_columns import Ints
 from mutator.rules.json_paths import AS_TEXT, path_in, with_text
 
@@ -36,6 +40,7 @@ _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text tha
 _NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
 _ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 _BYTES = pa.large_binary()
+_CLOSE = ord("}")
 _NULL = b"null"  # Arrow may not take it for an object without members
 
 
@@ -45,8 +50,10 @@ class UsualLines:
 
     schema: Any  # pa.Schema
     paths: Sequence[tuple[str, ...]]  # of the wanted members
-    around: tuple[str, ...] | None = None  # members around the objects: one with the same text in all lines, and theirs
-    failures: int = 0  # in a row
+    around: tuple[str, ...] | None  # members around the objects: one with the same text in all lines, and theirs
+    shapes: Shapes
+    failures_of_arrow: int  # in a row
+    failures: int = 0  # of what is around the objects, in a row
 
     @classmethod
     def of(cls, schema: Any, names: Sequence[str]) -> UsualLines | None:
@@ -60,9 +67,10 @@ class UsualLines:
             paths = [path[1:] for path in paths]
         read = pa.schema([one.with_type(_read_as(one.type)) for one in schema])
         types = [_type_at(read, path) for path in paths if path]
-        if not types or len(paths) < len(names) or any(map(pa.types.is_nested, types)) or _has_type(read, _is_exact):
+        if not types or len(paths) < len(names) or any(map(pa.types.is_nested, types)):
             return None
-        return cls(read, paths, around)
+        failures = _MOST if _has_type(read, _is_exact) else 0  # Arrow keeps no text of numbers
+        return cls(read, paths, around, Shapes(read, [path for path in paths if path]), failures)
 
     def columns(self, body: bytes, starts: Ints) -> list[Any] | None:
         """Return the texts of the wanted members as pa.Arrays of large_binary; None for lines of another form.
@@ -70,25 +78,45 @@ class UsualLines:
         body: UTF-8, lines with the first and the last byte of an object. starts: their offsets. The text around the
         objects is a pa.DictionaryArray.
         """
-        if self.failures >= _MOST:
+        if self.around is None:
+            return self._members(body, starts)
+        found = self.wrapped(body)
+        return None if found is None else found[0]
+
+    def wrapped(self, body: bytes) -> tuple[list[Any], Ints, Ints] | None:
+        """Return the same of lines of any bytes, and the offsets of the lines and of their ends.
+
+        None for lines of another form, also if there is nothing around their objects.
+        """
+        if self.around is None or self.failures >= _MOST:
             return None
         self.failures += 1
-        before: Any = None
-        if self.around is None:
-            objects = _without_nulls(body, starts)
-        else:
-            before, objects = _unwrapped(body, *self.around) or (None, None)
+        found = _unwrapped(body, *self.around)
+        columns = None if found is None else self._members(found.objects, found.starts_of_objects)
+        if found is None or columns is None:
+            return None
+        self.failures = 0
+        within = iter(columns)
+        return [next(within) if path else found.text for path in self.paths], found.starts, found.ends
+
+    def _members(self, body: bytes, starts: Ints) -> list[Any] | None:
+        """Return the texts of the wanted members that are in the objects."""
+        return self.shapes.columns(body, starts) or self._by_arrow(body, starts)
+
+    def _by_arrow(self, body: bytes, starts: Ints) -> list[Any] | None:
+        """Return the same of lines of any shape."""
+        if self.failures_of_arrow >= _MOST:
+            return None
+        self.failures_of_arrow += 1
+        objects = _without_nulls(body, starts)
         table = None if objects is None else self._read(objects)
         if table is None or table.num_rows != len(starts):
             return None
-        columns = [_at(table, path) if path else before for path in self.paths]
-        if any(map(_has_zero, columns)) and _MINUS_ZERO.search(objects or b""):
+        columns = [_at(table, path) for path in self.paths if path]
+        if any(map(_has_zero, columns)) and _MINUS_ZERO.search(body):
             return None
-        self.failures = 0
-        return [
-            one if path == () else one.cast(pa.string()).cast(_BYTES)
-            for path, one in zip(self.paths, columns, strict=True)
-        ]
+        self.failures_of_arrow = 0
+        return [one.cast(pa.string()).cast(_BYTES) for one in columns]
 
     def _read(self, body: bytes) -> Any:
         """Return the objects as a pa.Table; None if they have other members, one twice, or values of other kinds."""
@@ -121,6 +149,9 @@ def usual_schema(lines: Sequence[bytes]) -> Any:
     if not all(one.startswith(b"{") and one.endswith(b"}") for one in objects):
         return None
     body = b"\n".join(objects)
+    found = _schema_around(body, objects[0]) if objects else None
+    if found is not None:
+        return found
     try:
         _ANYTHING.decode_lines(body)  # refuses NaN, and more levels than Arrow's parser, which is recursive, can take
         table = arrow_json.read_json(pa.BufferReader(body), _at_once(body))
@@ -132,6 +163,20 @@ def usual_schema(lines: Sequence[bytes]) -> Any:
     if any(map(_is_beyond, doubles)):
         return None
     return pa.schema([(one.name, without_times(one.type)) for one in table.schema])
+
+
+def _schema_around(body: bytes, first: bytes) -> Any:
+    """Return the same of objects within others, beside a text that is the same in all; None for others."""
+    with suppress(msgspec.DecodeError, RecursionError):
+        names = [*OBJECT.decode(first)]
+        found = _unwrapped(body, *names) if len(names) == 2 else None
+        if found is not None:
+            text = b'{"%b":%b}' % (names[0].encode(), found.text.dictionary[0].as_py())
+            around, within = usual_schema([text]), usual_schema(found.objects.splitlines())
+            if around is not None and within:
+                whole = pa.struct([*within])
+                return around.append(pa.field(names[1], whole)) if depth(whole) <= MOST_LEVELS else None
+    return None
 
 
 def _doubles(column: Any) -> Iterator[Any]:
@@ -160,31 +205,56 @@ def without_times(data_type: Any) -> Any:
     return with_text(data_type, pa.types.is_temporal)
 
 
-def _unwrapped(body: bytes, name: str, of_objects: str) -> tuple[Any, bytes] | None:
-    """Return the text of a member of each line, a pa.DictionaryArray, and the lines of the objects in another member.
+class _Unwrapped(NamedTuple):
+    """Objects that are members of the objects in lines."""
 
-    None unless the text is the same in all lines that have it.
+    text: Any  # of another member of each line: pa.DictionaryArray
+    objects: bytes  # in lines
+    starts_of_objects: Ints
+    starts: Ints  # of the lines
+    ends: Ints
+
+
+def _unwrapped(body: bytes, name: str, of_objects: str) -> _Unwrapped | None:
+    """Return the objects in a member, and the text of another member before it, which is long.
+
+    None unless that text is the same in all lines that have it: so it is compared, and not parsed.
     """
-    lines = body.splitlines()
     nothing = (_NULL, b'{"%b":null,"%b":null}' % (name.encode(), of_objects.encode()))
-    first = next((line for line in lines if line not in nothing), None)
-    if first is None:
-        return None
+    first = next((line for line in map(bytes.rstrip, BytesIO(body)) if line not in nothing), _NULL)
     try:
         text = bytes(OBJECT.decode(first).get(name, b""))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     before = b'{"%b":%b,"%b":' % (name.encode(), text, of_objects.encode())
-    usual = [line.startswith(before) for line in lines]
-    if not text.startswith(b"{") or not all(fits or line in nothing for fits, line in zip(usual, lines, strict=True)):
+    if not text.startswith(b"{") or not first.startswith(before):
         return None
-    size = len(before)
-    objects = [line[size:-1] if fits else _NULL for fits, line in zip(usual, lines, strict=True)]
-    if not all(one.startswith(b"{") or one == _NULL for one in objects):  # Arrow passes over an empty line
+    size, at, starts, ends, objects, usual = len(before), 0, list[int](), list[int](), list[bytes](), list[bool]()
+    while at < len(body):
+        usual.append(body.startswith((before + b"{", before + _NULL), at))
+        end = body.find(b"\n", at + size if usual[-1] else at)
+        end = len(body) if end < 0 else end
+        if not usual[-1] and body[at:end] not in nothing:
+            return None
+        if usual[-1] and body[end - 1] != _CLOSE:
+            return None
+        objects.append(body[at + size : end - 1] if usual[-1] else _NULL)
+        starts.append(at)
+        ends.append(end)
+        at = end + 1
+    found = b"\n".join(objects)
+    try:
+        (text + found).decode()
+    except UnicodeDecodeError:
         return None
-    indices = pa.array([0 if fits else None for fits in usual], pa.int32())
-    return pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)), b"\n".join(
-        b"{}" if one == _NULL else one for one in objects
+    sizes = np.fromiter(map(len, objects), np.int64, len(objects))
+    indices = pa.array(np.zeros(len(usual), np.int32), mask=~np.array(usual, np.bool_))
+    return _Unwrapped(
+        pa.DictionaryArray.from_arrays(indices, pa.array([text], _BYTES)),
+        found,
+        np.cumsum(sizes + 1) - sizes - 1,
+        np.array(starts, np.int64),
+        np.array(ends, np.int64),
     )
 
 

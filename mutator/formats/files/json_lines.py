@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from mutator.errors.parts import setting
-from mutator.formats.content import Content, OtherForm
+from mutator.formats.content import Content, OtherForm, Window
 from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.json_columns import MOST_LEVELS, UsualLines, depth, usual_schema, without_times
 from mutator.formats.files.json_members import OBJECT, Leaves, Members, Pairs, members_of
-from mutator.formats.files.line_scan import NEWLINE, Lines, scan
-from mutator.formats.files.lines import UTF8_BOM, chunks
+from mutator.formats.files.line_scan import NEWLINE, Lines, padded, scan
+from mutator.formats.files.lines import LF, UTF8_BOM, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Flags, Ints
+from mutator.rules.encodings import UTF8
 from mutator.rules.order_columns import flags
 
 _MOST_DIGITS = 38  # of a decimal
@@ -80,8 +81,12 @@ class JsonLinesFiles:
         """Yield rows whose fields are large_binary, NULL for ``null`` and for members that a row lacks."""
         before, members, usual = 0, members_of(schema, tuple(names)), UsualLines.of(schema, names)
         for offset, chunk in chunks(content.blocks(), content.window, _CHUNK):
-            lines = scan(chunk, offset, content.window, NEWLINE, 1)
-            found = _rows(lines, before, members, names, usual, lacks=dialect.lacks)
+            found = None
+            if usual is not None and not dialect.lacks:
+                found = _wrapped_rows(chunk, offset, content.window, before, names, usual)
+            if found is None:
+                lines = scan(chunk, offset, content.window, NEWLINE, 1)
+                found = _rows(lines, before, members, names, usual, lacks=dialect.lacks)
             before += found.lines
             yield found
 
@@ -198,6 +203,22 @@ def _by_member(objects: Sequence[bytes]) -> dict[str, list[bytes]]:
         for name, value in OBJECT.decode(one).items() if one[0] == _OPEN else ():  # others are null
             found.setdefault(name, []).append(bytes(value))
     return found
+
+
+def _wrapped_rows(
+    chunk: bytes, offset: int, window: Window, before: int, names: Sequence[str], usual: UsualLines
+) -> RowBatch | None:
+    """Return the rows of lines with an object within another; None if it has to be looked for. before: as below."""
+    found = usual.wrapped(chunk) if window.ending == LF and window.encoding == UTF8 else None
+    if found is None:
+        return None
+    columns, starts, ends = found
+    batch, numbers = pa.RecordBatch.from_arrays(columns, [*names]), before + np.arange(len(starts)) + 1
+
+    def raw() -> ByteColumn:
+        return ByteColumn(padded(chunk, window)[0], starts, ends + 1)
+
+    return RowBatch(batch, starts + offset, numbers, lines=len(starts), raw=raw, as_text=True)
 
 
 def _rows(

@@ -24,12 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.parts import setting
-from mutator.rules.byte_columns import Flags
+from mutator.rules.byte_columns import PAD, Flags, binary, concatenated, offsets_of
 from mutator.rules.envelope import Unclear
 from mutator.rules.order_columns import flags
 
 TIME_UNIT, DECIMALS = "feed.time.unit", "feed.decimals"
 _MOST_DIGITS = 38
+_GROUP, _PAD = 4, ord("=")  # of base64: characters of three bytes, and what fills them up
 _NOT_WHOLE, _NOT_BASE64 = "is not a whole number", "is not base64"
 _WITH_SCHEMA = "have the messages delivered with their schema (schemas.enable=true of the JsonConverter)"
 _YEARS = (-62135596800, 253402300799)  # seconds of the years 1 to 9999
@@ -261,7 +262,34 @@ def digits(unscaled: bytes, scale: int) -> bytes:
 
 def _decimals(scale: int, column: Any) -> tuple[Any, Flags, str]:
     """Read decimals in base64 to the text of numbers."""
+    numbers = _numbers(column) if scale > 0 else None
+    if numbers is not None:
+        shown = (
+            pc.utf8_lpad(pc.abs(numbers).cast(pa.string()), scale + 1, "0").cast(pa.binary()).cast(pa.large_binary())
+        )
+        sign = pc.if_else(pc.less(numbers, 0), binary(b"-"), binary(b""))
+        whole, part = pc.binary_slice(shown, 0, -scale), pc.binary_slice(shown, -scale)
+        return as_it_is(concatenated(sign, whole, b".", part))
     return each(partial(_decoded, partial(digits, scale=scale)), pa.large_binary(), column)
+
+
+def _numbers(column: Any) -> Any:
+    """Return numbers in base64 as a pa.Array of int64; None unless all are of one to seven bytes."""
+    offsets, data = offsets_of(column.fill_null(b"AA=="))
+    lengths, ends = np.diff(offsets), offsets[1:]
+    if not len(lengths) or (lengths < _GROUP).any() or (lengths % _GROUP).any():
+        return None
+    pads = (data[ends - 1] == _PAD).astype(np.int64)
+    pads += pads & (data[ends - 2] == _PAD)
+    sizes = lengths // _GROUP * 3 - pads
+    if np.count_nonzero(data == _PAD) != pads.sum() or sizes.max() > 7:
+        return None
+    try:
+        found = binascii.a2b_base64(data.tobytes().replace(b"=", b"A"), strict_mode=True)
+    except binascii.Error:
+        return None
+    words = np.ndarray((len(found) + 1,), ">i8", found + PAD, strides=(1,))[offsets[:-1] // _GROUP * 3]
+    return pa.array(words.astype(np.int64) >> (64 - 8 * sizes), mask=flags(column.is_null()))
 
 
 def _scaled(column: Any) -> tuple[Any, Flags, str]:
