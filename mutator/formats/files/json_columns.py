@@ -229,9 +229,10 @@ def _unwrapped(body: bytes, name: str, of_objects: str) -> _Unwrapped | None:
     before = b'{"%b":%b,"%b":' % (name.encode(), text, of_objects.encode())
     if not text.startswith(b"{") or not first.startswith(before):
         return None
+    heads = before + b"{", before + _NULL
     size, at, starts, ends, objects, usual = len(before), 0, list[int](), list[int](), list[bytes](), list[bool]()
     while at < len(body):
-        usual.append(body.startswith((before + b"{", before + _NULL), at))
+        usual.append(body.startswith(heads, at))
         end = body.find(b"\n", at + size if usual[-1] else at)
         end = len(body) if end < 0 else end
         if not usual[-1] and body[at:end] not in nothing:
