@@ -119,7 +119,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
     before = next((_shown(plan, value[1]) for (_, _, side, _), value in reversed(elements) if side == MASTER), None)
     mutations = [(precedence, value) for (_, _, side, precedence), value in elements if side == FEED]
     names = {source.rank: source.source.name for source in plan.inputs if source.side == "feed"}
-    for number, (precedence, (is_delete, row)) in enumerate(mutations, 1):
+    for number, (precedence, (is_delete, row, *_)) in enumerate(mutations, 1):
         outcome = "superseded"
         if number == len(mutations):
             outcome = next(

@@ -143,6 +143,12 @@ class Reading:
         return pa.StructArray.from_arrays(sides.flatten()[own:], fields=list(self.side_columns))
 
     @property
+    def changes_keys(self) -> bool:
+        """Return whether a row of the feed may change a key, so that it is kept of mutations where they moved."""
+        found: bool = self.rows.layouts["feed"].envelope.changes_keys
+        return found
+
+    @property
     def is_partitioned(self) -> bool:
         """Return whether the output is partitioned."""
         return bool(self.rows.partitioning.fields)

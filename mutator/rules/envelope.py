@@ -173,6 +173,7 @@ class Envelope(ABC):
     """What the rows of a file say."""
 
     unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
+    changes_keys: ClassVar[bool] = False  # one row may delete a key and upsert another one, in this order
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
     about: str | None = None  # what the records of a file are of, such as a table; all files of a feed must share it
     sources: tuple[str, ...] = ()  # that the first rows of a file name, as ``epochs`` does

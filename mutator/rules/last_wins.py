@@ -19,10 +19,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
+from mutator.rules.key_moves import lowest
 from mutator.rules.order_columns import flags
 from mutator.rules.register import (
     NOTHING,
@@ -157,9 +159,8 @@ def folded(bag: Bag, several: Callable[[Bag, Ints], tuple[Ints, dict[str, Any]]]
     alone, rest = order[~shared], order[shared]
     found = [several(bag, rest[part]) for part in _slices(hashes[rest])]
     left = np.concatenate([alone, *(rows for rows, _ in found)])
-    remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
     order = hash_order(hashes[left])
-    changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
+    changed = {name: _taken([bag.rows(name, alone), *(part[name] for _, part in found)], order) for name in found[0][1]}
     return left[order], changed
 
 
@@ -209,6 +210,14 @@ def competing(bag: Bag, rows: Ints) -> Competing:
     return Competing(rows[sort], begins, last, (order == order[winner]) & (sequence == sequence[winner]))
 
 
+def folded_lows(bag: Bag, found: Competing) -> dict[str, Any]:
+    """Return the column lows of each key, as a part of what a fold returns; nothing where no row changes a key."""
+    lows = bag.rows("lows", found.rows)
+    if pa.types.is_null(lows.type):
+        return {}
+    return {"lows": lowest(lows, bag.rows("orders", found.rows), bag.rows("deletes", found.rows), found.begins)}
+
+
 def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
     """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
 
@@ -222,10 +231,18 @@ def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
     if len(rivals):
         mixed[rivals] |= bag.differ(rows[rivals], rows[winner[rivals]])
     return rows[last], {
+        **folded_lows(bag, found),
         "counts": np.add.reduceat(bag.rows("counts", rows), begins),
         "mixed": np.logical_or.reduceat(mixed, begins),
         "upserts": np.logical_or.reduceat(bag.rows("upserts", rows), begins),
     }
+
+
+def _taken(columns: Sequence[Any], order: Ints) -> Any:
+    """Return some rows of columns that are joined."""
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)[order]
+    return pa.concat_arrays(columns).take(pa.array(order))
 
 
 def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:

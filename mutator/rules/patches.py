@@ -30,9 +30,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.field_by_field import FIELD_ORDERS, NEVER, FieldByField, SetFields, last_of, own_orders
-from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, competing, folded
+from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, competing, folded, folded_lows
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.patched_key import (
     DELETED,
@@ -135,7 +135,9 @@ class Patches(Register):
         upserts = bag.rows("upserts", rows).copy()
         for column in (mixed, upserts):
             column[last] = np.logical_or.reduceat(column, begins)
-        return rows[keep], {"counts": counts[keep], "mixed": mixed[keep], "upserts": upserts[keep]}
+        lows = {name: exchanged(bag.rows(name, rows), [(last, own)]) for name, own in folded_lows(bag, found).items()}
+        lows = {name: column.filter(pa.array(keep)) for name, column in lows.items()}
+        return rows[keep], {**lows, "counts": counts[keep], "mixed": mixed[keep], "upserts": upserts[keep]}
 
     def reads(self, events: Events, beside: Flags, newer: Flags) -> Flags:
         """Return which keys have a patch, several mutations, or a field of its own order that may outlive the last one.

@@ -91,7 +91,9 @@ FEED_OUTCOMES = (
 )
 MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected")
 # Counts that a commit records only where they are not 0: ignored rows with an op code, mutations of a row beyond its
-# first, those that are combined with a later one of their key, late ones that update fields, and what truncates do.
+# first, those that are combined with a later one of their key, late ones that update fields, what truncates do, and a
+# remark that only changes of keys lead to.
+MOVED_ONTO = "moved onto a record"
 RARE = (
     "feed no mutations",
     "feed halves",
@@ -104,6 +106,7 @@ RARE = (
     "master truncated",
     "covered",
     "out of order",
+    MOVED_ONTO,
 )
 RARE_OUTCOMES = ("truncate", "combined", "patch of unknown", "waiting")
 # Remarks on keys, not outcomes of rows.

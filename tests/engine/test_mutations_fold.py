@@ -92,6 +92,7 @@ def columns_of(bag, order_type="long", space=3):
         upserts=np.array([not mutation.is_delete for mutation in bag], np.bool_),
         moves=np.zeros(len(bag), np.int64),
         directories=pa.nulls(len(bag)),
+        lows=pa.nulls(len(bag)),
     )
 
 

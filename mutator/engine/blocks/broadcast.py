@@ -45,6 +45,7 @@ class MetWinners(NamedTuple):
     rows: bytes  # met by a row, as often as they were met
     mixed: bytes  # tied, among those
     buried: bytes  # to become tombstones
+    landed: bytes  # moved onto a record, among those
 
 
 class Patch(NamedTuple):
@@ -72,7 +73,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, number: int, attempt: 
         receipts[split.input, split.number] = receipt_of(plan, split, receipt)
 
     none = np.zeros(0, np.int64)
-    none_met = MetWinners(b"", b"", b"")
+    none_met = MetWinners(b"", b"", b"", b"")
     try:
         with MergingTask.opened(plan, staging, number, attempt) as task:
             winners = _winners(plan, folded, task.tally)
@@ -113,6 +114,8 @@ def finish(
             one.note("met twice", rows[counts > 1])
             one.mixed[np.frombuffer(met.mixed, np.int64)] = True
             one.bury(np.frombuffer(met.buried, np.int64))
+            if one.landed is not None:
+                one.landed.living[np.frombuffer(met.landed, np.int64)] = True
         merge_tombstones(plan, winners[0] if winners else None, tables, output)
         for one in winners:
             insert_and_bury(one, output)

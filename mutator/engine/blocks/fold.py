@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.key_moves import lowest
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.typed_values import unequal
@@ -108,7 +109,10 @@ def last_of_keys(found: Mutations) -> tuple[Mutations, Ints, Ints]:
     last = np.append(first[1:], len(found))[: len(first)] - 1
     counts = np.add.reduceat(found.counts, first)
     mixed, upserts = (np.logical_or.reduceat(column, first) for column in (found.mixed, found.upserts))
-    return replace(found.take(last), counts=counts, mixed=mixed, upserts=upserts), first, last
+    lows = found.lows
+    if not pa.types.is_null(lows.type):
+        lows = lowest(lows, found.orders, found.deletes, first)
+    return replace(found.take(last), counts=counts, mixed=mixed, upserts=upserts, lows=lows), first, last
 
 
 class BlockBag:

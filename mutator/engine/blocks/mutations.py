@@ -12,6 +12,7 @@ import pyarrow as pa
 from mutator.formats.blocks.block_type import Block, Hashes
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.key_moves import no_lows
 from mutator.rules.partition_transforms import RowPartitions
 
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
@@ -39,6 +40,7 @@ class Mutations:
     upserts: Flags  # one of them is an upsert
     moves: Ints  # STAYS, LEAVES, ARRIVES or REVIVES
     directories: Any  # of their partitions, a pa.DictionaryArray; NULLs where mutations carry none
+    lows: Any  # as in ``rules.key_moves``; NULLs where no row changes a key
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -72,10 +74,12 @@ def mutations_of(
     offsets: Ints,
     directories: Any,
     known: tuple[Ints, Flags, Flags] | None = None,
+    lows: Any = None,
 ) -> Mutations:
     """Return the mutations of a block of the feed.
 
     inputs, offsets, directories: one per row. known: counts, mixed and upserts of rows that were folded before.
+    lows: None: NULLs.
     """
     count = len(block)
     deletes = block.deletes()
@@ -96,6 +100,7 @@ def mutations_of(
         upserts,
         np.zeros(count, np.int64),
         directories,
+        no_lows(count, plan.rows.order_type if plan.changes_keys else None) if lows is None else lows,
     )
 
 
@@ -168,7 +173,7 @@ class Columns:
 
     def rows(self, name: str, rows: Any) -> Any:
         """Return some rows of a column. rows: int64 array."""
-        return _rows(self.joined(name), rows)
+        return rows_of(self.joined(name), rows)
 
     def take(self, rows: Any, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Return some rows of columns, and forget each column once its rows are copied. names: of these; None: all."""
@@ -176,12 +181,13 @@ class Columns:
         taken: dict[int, Any] = {}
         for number in range(len(self._arrays)):
             if number in numbers.values():
-                taken[number] = _rows(self._joined(number), rows)
+                taken[number] = rows_of(self._joined(number), rows)
             self._arrays[number] = []
         return {name: taken[number] for name, number in numbers.items()}
 
 
-def _rows(column: Any, rows: Any) -> Any:
+def rows_of(column: Any, rows: Any) -> Any:
+    """Return some rows of a numpy or Arrow array. rows: int64 array."""
     return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 

@@ -12,6 +12,7 @@ less than sending them.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.side_columns import tombstone_schema, tombstone_tables
 from mutator.engine.blocks.fold import BlockBag
-from mutator.engine.blocks.mutations import Columns, Mutations, directories_of, key_columns, mutations_of
+from mutator.engine.blocks.mutations import Columns, Mutations, directories_of, key_columns, mutations_of, rows_of
 from mutator.engine.blocks.tombstone_columns import with_beside
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
@@ -44,6 +45,7 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.envelope import IGNORED
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.key_moves import arrivals, lows_of
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_units import Future, Units, future_of, joined, joined_futures, units_of
@@ -53,7 +55,8 @@ from mutator.storage.progress import count
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
-_SHIPPED = ("rows", "inputs", "offsets", "counts", "mixed", "upserts", "directories")  # the others are derived again
+# The others are derived again
+_SHIPPED = ("rows", "inputs", "offsets", "counts", "mixed", "upserts", "directories", "lows")
 _PIECE = 1 << 20  # bytes of rows that go to one group at once
 
 Piece = tuple[int, int, int]  # group, first row, and the one after the last
@@ -68,6 +71,7 @@ class BlockRun(NamedTuple):
     offsets: bytes  # int64
     directories: bytes | None  # of their partitions, as Arrow IPC; None: mutations carry none
     folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
+    lows: bytes | None = None  # as Arrow IPC; None: NULLs
 
 
 class BlockRows(NamedTuple):
@@ -176,6 +180,8 @@ class Feed:
             inputs = np.full(len(block), split.input, np.int64)
             offsets = np.zeros(len(block), np.int64) if file.source.is_table else block.offsets
             found = mutations_of(self.plan, block, inputs, offsets, directories_of(self.plan, block))
+            if batch.halves and self.plan.changes_keys:
+                found = replace(found, lows=lows_of(found.orders, arrivals(block.offsets, found.deletes)))
             yield from keys.add(found.hashes)
             self.waiting.setdefault(file.layout, []).append(found)
             count_orders(found.orders)
@@ -201,7 +207,9 @@ class Feed:
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
                 where = _packed_directories(plan, directories.slice(start, end - start))
-                run = BlockRun(layout, packed, inputs, offsets, where, (counts, mixed, upserts) if whole else None)
+                folded, own = (counts, mixed, upserts) if whole else None, found["lows"].slice(start, end - start)
+                lows = None if own.null_count == len(own) else table_bytes(pa.table({"lows": own}))
+                run = BlockRun(layout, packed, inputs, offsets, where, folded, lows)
                 self._number += 1
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
@@ -219,7 +227,7 @@ class Feed:
         by_group, pieces = grouped(columns.joined("hashes")[rows[order]], self.plan.groups)
         order = order[by_group]
         taken = columns.take(rows[order], _SHIPPED)
-        return pieces, taken | {name: column[order] for name, column in remarks.items()}
+        return pieces, taken | {name: rows_of(column, order) for name, column in remarks.items()}
 
     def compared(self, columns: Columns, parts: Sequence[Mutations]) -> Columns:
         """Return the columns by which mutations with equal keys compete: these. parts: of which they are."""
@@ -241,7 +249,8 @@ def mutations_of_run(plan: Reading, run: BlockRun) -> Mutations:
     directories = pa.nulls(len(block))
     if run.directories is not None:
         directories = pa.ipc.open_stream(run.directories).read_all().column(0).combine_chunks()
-    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), directories, folded)
+    lows = None if run.lows is None else pa.ipc.open_stream(run.lows).read_all().column(0).combine_chunks()
+    return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), directories, folded, lows)
 
 
 class _Master:

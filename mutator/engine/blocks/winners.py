@@ -18,11 +18,12 @@ from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, Overrides, rows_between
+from mutator.rules.key_moves import Landed
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register, no_sides, with_values
 from mutator.rules.sort_order import key_order
-from mutator.rules.truth_table import Decision
+from mutator.rules.truth_table import MOVED_ONTO, Decision
 from mutator.rules.typed_values import unequal
 
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
@@ -54,6 +55,7 @@ class Winners(WinnerKeys):
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self._rejected: list[Ints] = []
         self.mixed = found.mixed.copy()
+        self.landed = Landed.of(found.lows)
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
         self._buried: list[Ints] = []
@@ -84,6 +86,7 @@ class Winners(WinnerKeys):
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
         replaced = None if replaced is None else replaced[rows]
+        self.meet_living(positions, old_orders)
         older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
         seen: tuple[Any, ...] = (old_orders,) if self.plan.truncates else ()
@@ -187,10 +190,20 @@ class Winners(WinnerKeys):
             found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
             self.tally.note_late(LateOrders(*found))
 
-    def met_rows(self) -> tuple[Ints, Ints, Ints]:
-        """Return numbers of winners: those that rows met, as often as they were met; tied ones; those to be buried."""
+    def meet_living(self, positions: Ints, old_orders: Any) -> None:
+        """Let the arrivals of some winners meet records. old_orders: of the records, as ``met_records`` has them."""
+        if self.landed is not None:
+            self.landed.meet(positions, old_orders, floor_of(self.plan, RECORD))
+
+    def met_rows(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return numbers of winners.
+
+        Those that rows met, as often as they were met; tied ones; those to be buried; those moved onto a record.
+        """
         none = np.zeros(0, np.int64)
-        return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
+        landed = none if self.landed is None else self.landed.numbers
+        met, buried = np.concatenate([*self._met, none]), np.concatenate([*self._buried, none])
+        return met, np.flatnonzero(self.mixed), buried, landed
 
     def meet_tombstones(
         self, positions: Ints, old_orders: Any, replaced: Flags | None = None, waiting: tuple[Any, ...] = ()
@@ -260,6 +273,8 @@ class Winners(WinnerKeys):
         self.tally.counts["feed combined"] += int(self._combined.sum())
         self.tally.won.add("combined", self.folded.inputs[self._combined])
         self.note("tied", np.flatnonzero(self.mixed))
+        if self.landed is not None:
+            self.note(MOVED_ONTO, self.landed.numbers)
 
     def note(self, remark: str, positions: Ints) -> None:
         """Count a remark on the keys of some winners, and keep the smallest few keys."""

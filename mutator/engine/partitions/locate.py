@@ -49,6 +49,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import Sought
 from mutator.rules.byte_columns import Ints
+from mutator.rules.key_moves import with_records
 from mutator.rules.order_columns import flags
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import lacks_value
@@ -139,7 +140,7 @@ class _Search:
     def _settled(self, own: Any, located: Iterable[_Located]) -> Iterator[Route]:
         """Yield all routes. own: the directory of each winner. located: what the search found."""
         found = self._found
-        moves, mixed = found.moves.copy(), found.mixed.copy()
+        moves, mixed, lows = found.moves.copy(), found.mixed.copy(), found.lows
         bag = BlockBag(self._plan, Columns([found]))
         leaving: list[tuple[str, Ints]] = []
         for part in located:
@@ -165,8 +166,10 @@ class _Search:
             leaving.append((part.directory, gone))
             moves[gone] = REVIVES if part.kind == TOMBSTONE else ARRIVES
             mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
+            if part.kind == RECORD:
+                lows = with_records(lows, found.orders, found.deletes, gone, met)
         own = pa.array(own, pa.string()).dictionary_encode()
-        yield routed_mutations(replace(found, moves=moves, mixed=mixed, directories=own))
+        yield routed_mutations(replace(found, moves=moves, mixed=mixed, directories=own, lows=lows))
         for directory, numbers in leaving:
             count = len(numbers)
             left = replace(
@@ -174,6 +177,7 @@ class _Search:
                 moves=np.full(count, LEAVES),
                 mixed=np.zeros(count, np.bool_),
                 counts=np.ones(count, np.int64),
+                lows=pa.nulls(count, lows.type),
                 directories=directory_column(np.zeros(count, np.int64), [directory]),
             )
             yield routed_mutations(left)

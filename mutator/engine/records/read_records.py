@@ -7,7 +7,9 @@ each split goes to all buckets, before all keys.
     ((bucket, (), FLOOR, (input, split)), order value)
     ((bucket, key, TOMBSTONE, ()), (order value, commit time, what is kept beside it, ...))
     ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
-    ((bucket, key, FEED, precedence), (is delete, row[, mask of the fields that it leaves unset]))
+    ((bucket, key, FEED, precedence), (is delete, row, mask of the fields that it leaves unset, whether it arrives))
+
+The last two only where one of them says something: an upsert after the delete of a changed key arrives.
 
 The precedence of a row of a table in memory has no offset (0), and then the position of the row, which decides only
 between equal rows. That of a mutation ends with the number of its file, which decides only between equal rows, too.
@@ -71,7 +73,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
     rows = rejected = ignored = no_mutations = lines = truncates = halves = 0
-    floor, before, at, newer = None, -1, plan.as_of, None
+    floor, before, at, newer = None, (-1, False), plan.as_of, None
+    changes_keys = plan.changes_keys and side == FEED
     places_rows = by_file_name or has_position(plan.rows.order_type) or plan.rows.epoch
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
@@ -101,9 +104,10 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
         offset, key, order, is_delete, code, written, row, unset = record
-        if offset == before:  # the row has said several mutations
+        arrives = changes_keys and not is_delete and before == (offset, True)
+        if offset == before[0]:  # the row has said several mutations
             rows, lines, halves = rows - 1, lines - 1, halves + 1
-        before = offset
+        before = offset, is_delete
         if code is not None:
             _count(codes, code)
         if side == FEED and places_rows:
@@ -126,7 +130,11 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             yield from keys.add([hash_key(key)])
         yield (
             (bucket_of(key, buckets), key, side, place),
-            (is_delete, written, *(beside[kept_from:] if side == MASTER else () if unset is None else (unset,))),
+            (
+                is_delete,
+                written,
+                *(beside[kept_from:] if side == MASTER else (unset, arrives) if unset or arrives else ()),
+            ),
         )
     progress.count(rows=rows % _COUNTED)
     sides.end()

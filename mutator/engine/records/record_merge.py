@@ -15,9 +15,10 @@ from mutator.engine.records.read_records import MASTER, Element
 from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.tally import MET_IN_PART, Tally
 from mutator.rules.absences import met_order
+from mutator.rules.key_moves import LowsOfKey
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
-from mutator.rules.truth_table import Decision
+from mutator.rules.truth_table import MOVED_ONTO, Decision
 
 # Key, order value, commit time in ms, what is kept beside it
 Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
@@ -64,7 +65,8 @@ def merge_bucket(
     """
     decided = Counter[Decision]()
     for key, group in _by_order(elements) if register.by_order else groupby(elements, key=_key):
-        record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
+        lows = LowsOfKey()
+        record, tombstone, folded, duplicates = _collect(group, tally.counts, register, lows)
         own = folded
         if as_of is not None and folded is not None:
             folded = raised(folded, as_of)
@@ -91,6 +93,9 @@ def merge_bucket(
             if won is not None and decision.winner != "rejected":
                 for one in folded.left[:-1]:
                     won("combined", one.place)
+            lives = old.kind == RECORD and (met_floor is None or old.order >= met_floor)
+            if lows.moved_onto(old.order if lives else None):
+                tally.note(MOVED_ONTO, key)
         elif decision.master == "deleted by absence" and register.full:
             tally.note_absent([(old.order, key)])
         elif decision.master == "deleted by absence":
@@ -150,12 +155,12 @@ def raised(folded: Folded, order: Any) -> Folded:
 
 
 def _collect(
-    group: Iterator[Element], counts: Counter[str], register: Register
+    group: Iterator[Element], counts: Counter[str], register: Register, lows: LowsOfKey
 ) -> tuple[tuple[Precedence, bytes, tuple[Any, ...]] | None, tuple[Any, ...] | None, Folded | None, bool]:
     """Return what a key's sorted elements are; count those of the master.
 
     Returns the precedence, the row and the sides of the master's record, the order value and commit time of the
-    tombstone, the folded mutations, and whether the master has several rows.
+    tombstone, the folded mutations, and whether the master has several rows. lows: watches the mutations.
     """
     record: tuple[Precedence, bytes, tuple[Any, ...]] | None = None
     tombstone: tuple[Any, ...] | None = None
@@ -172,7 +177,7 @@ def _collect(
             counts["tombstones in"] += 1
         else:  # the mutations come last
             mutations = ((place, value) for (_, _, _, place), value in chain([element], group))
-            return record, tombstone, register.fold_key(mutations), duplicates
+            return record, tombstone, register.fold_key(lows.watched(mutations)), duplicates
     return record, tombstone, None, duplicates
 
 

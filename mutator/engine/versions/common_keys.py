@@ -35,6 +35,7 @@ from mutator.engine.versions.old_values import order_values
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
+from mutator.rules.key_moves import no_lows
 from mutator.rules.order_columns import from_texts
 
 Place = tuple[str, int]  # path of a file, position of a row
@@ -290,4 +291,5 @@ class Rebuilder:
             upserts=(facts & UPSERT).astype(np.bool_),
             moves=none,
             directories=names.dictionary_encode(),
+            lows=no_lows(count, None),  # where they moved was noted
         )

@@ -28,7 +28,7 @@ from mutator.engine.versions.decided_rows import DecidedRows, Written
 from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import MetRows, met_tombstone_orders
+from mutator.engine.versions.met_rows import MetRows, meet_living, met_tombstone_orders
 from mutator.engine.versions.waiting import waiting_of
 from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
@@ -184,6 +184,7 @@ class Meeting:
         if plan.truncates and not seen:
             # A winner that is newer than all rows of an extent is below the floor only if they are, too.
             seen = (highs if old is None else exchanged(highs, [(rows, old)]),)
+        meet_living(winners, met, highs, old if reads else None)
         actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)
         if len(rows):
             winners.note_late(new, old, winners.late[met.numbers[rows]])

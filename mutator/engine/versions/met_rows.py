@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.blocks.tombstone_columns import met_records
+from mutator.engine.blocks.winners import Winners
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
@@ -150,3 +152,19 @@ def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replace
 
 def _times(snapshot: Snapshot, file: FileEntry, positions: Ints) -> Any:
     return taken_tombstones(snapshot.table, file, file.rows, positions).column("committed").combine_chunks()
+
+
+def meet_living(winners: Winners, met: MetRows, highs: Any, old: Any) -> None:
+    """Let the arrivals of winners meet records. highs, old: order values; old: of the records, None: not read."""
+    landed, plan = winners.landed, winners.plan
+    if landed is None:
+        return
+    rows = np.flatnonzero(landed.wait(met.numbers))
+    if old is None and not plan.truncates:
+        # Those that are newer than all rows of an extent need no order value of a row.
+        near = flags(pc.less_equal(landed.orders.take(pa.array(met.numbers[rows])), highs.take(pa.array(rows))))
+        winners.meet_living(met.numbers[rows[~near]], highs.take(pa.array(rows[~near])))
+        rows = rows[near]
+    if len(rows):
+        orders = met.orders(plan, rows) if old is None else old.take(pa.array(rows))
+        winners.meet_living(met.numbers[rows], met_records(plan, orders))

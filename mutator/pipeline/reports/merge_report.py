@@ -31,7 +31,7 @@ from mutator.pipeline.reports.sections import (
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.rules.envelopes import NO_ROWS
-from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
+from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, records_deleted
 
 _FILES = 100  # of a page
 _PARTITIONS = 100  # of a page
@@ -47,6 +47,7 @@ _IN_TITLE = ("run", "table", "version")  # facts that the first line of the text
 HIDDEN = "Files with hidden names or names of unfinished files, which were ignored"
 REMARKS = {  # count -> noun, and the rest of a line
     "tied": ("tied key", ": mutations with the highest order value that differ"),
+    MOVED_ONTO: ("key", " with a record onto which another one moved, so that one of both is lost"),
     "inserted and deleted": ("key", " inserted and deleted within this feed"),
     "revived": ("key", " inserted again after a remembered delete"),
     "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),

@@ -13,7 +13,8 @@ What is easily read wrong:
 
 - All messages of a batch have one ``id``, so an update of one row may share it with others of that row. Such a tie is
   decided by the place in the file, as any tie. The place of a row in ``data`` orders nothing but the rows of this
-  message, so it is no part of the order: of the changes of one key in a message, the last one is taken.
+  message, so it is no part of the order: of the changes of one key in a message, the last one is taken. But a statement
+  changes all of its rows at once: a key that one row leaves and another one gets is not deleted.
 - ``id`` begins again at 1 when Canal starts without its state, and all that follows is late. File names do not.
 - ``es`` is when the statement began, and ``ts`` when the message was made: they order nothing.
 - All values are text or null. ``mysqlType`` has the types, and the master's come before these.

@@ -107,6 +107,7 @@ class DebeziumRows(MessageRows):
 class DebeziumMessages(DebeziumRows):
     """The envelope of whole messages, in any format."""
 
+    changes_keys = True
     prefix: str = ""  # of the members of a message: payload. beside a schema
     connector: str | None = None
     fields_of_table: Any = None  # pa.Schema, in a file with other tables; None: of the file

@@ -117,6 +117,7 @@ def unknown_member(image: str, name: str) -> str:
 class ImageMessages(MessageRows):
     """The envelope of these messages."""
 
+    changes_keys = True
     title: ClassVar[str]  # of the program that writes them
     images: ClassVar[tuple[str, ...]]  # the members with images
     of_table: ClassVar[tuple[str, ...]]  # those that name the table, or its schema and the table
@@ -281,15 +282,28 @@ class ImageMessages(MessageRows):
         return self._last_of_each(self.changes(codes, (before, after), orders, records, index))
 
     def _last_of_each(self, found: Unwrapped) -> Unwrapped:
-        """Return rows without the changes that a later one in the same message replaces."""
+        """Return rows without the changes that another one in the same message replaces.
+
+        A record that got the key of one that left it in the same statement did not move onto a living one, so it is not
+        beside the delete of its own old key: ``key_moves.arrivals``.
+        """
         assert found.rows is not None
         acts = {self.delete, *(self.upsert_codes or ())}
         codes = found.batch.column(FIELD).to_pylist()
         keys = zip(*(found.batch.column(name).to_pylist() for name in self.keys), strict=True)
-        last = dict[Any, int]()
+        last, turns = dict[Any, int](), np.ones(len(codes), np.int64)
         for row, (number, code, key) in enumerate(zip(found.rows.tolist(), codes, keys, strict=True)):
-            last[(number, key) if code in acts else row] = row
+            before = last.get((number, key))
+            if code in acts and before is not None and code != codes[before] and self.delete in (code, codes[before]):
+                got = before if code == self.delete else row
+                turns[got] = 0
+                if got and codes[got - 1] == self.delete and found.rows[got - 1] == number:
+                    turns[got - 1] = 2
+                last[number, key] = got
+            else:
+                last[(number, key) if code in acts else row] = row
         kept = np.sort(np.fromiter(last.values(), np.int64, len(last)))
+        kept = kept[np.lexsort((turns[kept], found.rows[kept]))]
         return Unwrapped(found.batch.take(pa.array(kept)), found.rows[kept])
 
     def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
