@@ -253,15 +253,22 @@ def _rejects(
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:
-    """Return rejected rows as the lines of a message.
+    """Return rejected rows as the lines of a message: those of one reason together, which the first one has.
 
     >>> from mutator.errors.parts import plain
-    >>> print(plain(shown_rejects([RejectSample("a", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])))
-      a: line 2, byte 4: has 1 field and should have 2: x
+    >>> rows = [RejectSample("a", at, 2, f"byte {at}", "has 1 field and should have 2", b"x") for at in (4, 6)]
+    >>> print(plain(shown_rejects(rows)))
+      a: byte 4: has 1 field and should have 2: x
+      a: byte 6: likewise: x
     """
+    of_reason: dict[str, list[RejectSample]] = {}
+    for sample in samples:
+        of_reason.setdefault(sample.reason, []).append(sample)
     return text_of(
-        f"  {place(path)}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
-        for path, _, _, where, reason, row in samples
+        f"  {place(one.path)}: {one.position}: {'likewise' if number else reason}: "
+        f"{one.row.decode('utf-8', 'backslashreplace')}"
+        for reason, found in of_reason.items()
+        for number, one in enumerate(found)
     )
 
 

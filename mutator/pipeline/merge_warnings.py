@@ -200,7 +200,9 @@ def _superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Itera
     if n["feed superseded"] > accepted / 2:
         hint = id_hint_for(plan, "feed", survey.feed)
         are_tied = not plan.by_file_name and n["tied"] > (accepted - n["feed superseded"]) / 2
-        if not are_tied and (plan.rows.layouts["feed"].envelope.field is not None or hint.endswith(NO_FIELD)):
+        envelope, is_vague = plan.rows.layouts["feed"].envelope, hint.endswith(NO_FIELD)
+        # Messages name the key of their table, and a table has many changes of a record.
+        if (not are_tied and (envelope.field is not None or is_vague)) or (envelope.unwraps and is_vague):
             return
         yield (
             f"{n['feed superseded']:,} of {counted(accepted, 'feed row')} are superseded by another row of the same "

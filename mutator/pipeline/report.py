@@ -17,7 +17,7 @@ from mutator.pipeline.accounting import Result
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.merge_warnings import merge_warnings
 from mutator.pipeline.op_codes import notes_on_kinds, other_tables
-from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own
+from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own, reject_lines
 from mutator.pipeline.reports.sums import feed_sum, master_sum
 from mutator.pipeline.step_times import StepTimes
 from mutator.plan.inspect.survey import Survey
@@ -250,7 +250,7 @@ def members_of(plan: Plan, survey: Survey, result: Result, runner: RunnerChoice 
     """Return the fields that are the same for every merge. result: without the values that are kept out."""
     shown = plan.audience.paths
     return {
-        "samples": samples_of(result.samples),
+        "samples": samples_of(result.samples, leave_out="tied" if _rows_are_in_order(plan) else ""),
         "rejects": {
             side: [reject_members(shown(row[0]), *row[1:]) for row in rows] for side, rows in result.rejects.items()
         },
@@ -264,9 +264,15 @@ def members_of(plan: Plan, survey: Survey, result: Result, runner: RunnerChoice 
     }
 
 
-def samples_of(samples: Mapping[str, Sequence[Key]]) -> dict[str, list[str]]:
-    """Return the sample keys of each remark, as text."""
-    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in REMARKS}
+def samples_of(samples: Mapping[str, Sequence[Key]], leave_out: str = "") -> dict[str, list[str]]:
+    """Return the sample keys of each remark, as text. leave_out: a remark that a report counts, and does not show."""
+    shown = {*REMARKS} - {leave_out}
+    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in shown}
+
+
+def _rows_are_in_order(plan: Reading) -> bool:
+    """Return whether the place of a row decides between the changes of a file, as the source wrote them."""
+    return plan.by_file_name and plan.rows.layouts["feed"].envelope.unwraps
 
 
 def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
@@ -326,8 +332,7 @@ def _html_of(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     for rows in report.rejects.values():
-        for row in rows:
-            yield f"rejected: {row['path']}: {row['place']}: {row['reason']}"
+        yield from reject_lines(rows)
     yield from (f"note: {note}" for note in report.notes)
     yield from (f"warning: {warning}" for warning in report.warnings)
     done = "would write" if report.dry_run else "wrote"

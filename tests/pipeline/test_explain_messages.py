@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from mutator.cli import main
 from mutator.table.table import Table
-from tests.support.dialect_stories import DIALECTS, STORY, put, row, work_of
+from tests.formats.test_debezium_json import schema_of
+from tests.support.dialect_stories import DIALECTS, STORY, Change, debezium, lines, put, row, work_of
 from tests.support.named_runs import Work
 from tests.support.no_limits import NO_LIMITS
 
@@ -47,6 +49,54 @@ def test_rejected_messages_of_a_key(tmp_path: Path, dialect: str, capsys: pytest
     for place in (work.output, tmp_path / "table"):
         assert rejected(capsys, place, "2", "--feed", tmp_path / "feed") == shown, place
         assert rejected(capsys, place, "1", "--feed", tmp_path / "feed") == []
+
+
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data", "io.debezium"
+KEYS = {  # type of the key in a schema -> its value in messages, and in a question
+    "date": ({"type": "int32", "name": f"{DEBEZIUM}.time.Date"}, 20484, "2026-01-31"),
+    "time": ({"type": "int64", "name": f"{DEBEZIUM}.time.MicroTime"}, 3_600_000_000, "01:00:00"),
+    "timestamp": ({"type": "int64", "name": f"{DEBEZIUM}.time.Timestamp"}, 1_769_853_600_500, "2026-01-31 10:00:00.5"),
+    "zoned": (
+        {"type": "string", "name": f"{DEBEZIUM}.time.ZonedTimestamp"},
+        "2026-01-31T10:00:00Z",
+        "2026-01-31T11:00:00+01:00",
+    ),
+    "decimal": ({"type": "bytes", "name": f"{CONNECT}.Decimal", "parameters": {"scale": "2"}}, "AJY=", "1.5"),
+    "scaled": (
+        {"type": "struct", "name": f"{DEBEZIUM}.data.VariableScaleDecimal"},
+        {"scale": 2, "value": "AJY="},
+        "1.50",
+    ),
+    "uuid": ({"type": "string", "name": f"{DEBEZIUM}.data.Uuid"}, "8f14e45f-ceea-467f-9a5a-1b2c3d4e5f60", None),
+    "boolean": ({"type": "boolean"}, True, "true"),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_rejected_messages_of_a_key_of_another_type(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_type, value, asked = KEYS[kind]
+    schema = schema_of([{"field": "id", **of_type}, {"field": "n", "type": "string", "optional": True}])
+    said = [debezium(Change({"id": value, "n": "a"}, None, (1, 0)))]
+    said.append({**said[0], "op": "x"})
+    work = Work(tmp_path, settings={"key": "id", "feed.dialect": "debezium-json", "reject.policy": "quarantine"})
+    work.settings["output.format"] = "parquet"
+    work.put("feed/f_1.json", lines(*({"schema": schema, "payload": one} for one in said)))
+    (tmp_path / "master").mkdir()
+    work.run({"allow.empty.master": "true"})
+    assert rejected(capsys, work.output, asked or value, "--feed", tmp_path / "feed") == [("1.json", "has")]
+
+
+def test_rejected_messages_of_days_without_a_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = Work(tmp_path, settings={"key": "id", "feed.dialect": "debezium-json", "reject.policy": "quarantine"})
+    days = [date(2026, 1, 30), date(2026, 1, 31)]
+    work.put("master/m", pa.table({"id": days, "n": ["a", "b"]}), "parquet")
+    work.put("feed/f_1.json", lines({**debezium(Change({"id": 20484, "n": "c"}, None, (1, 0))), "op": "x"}))
+    work.put("feed/f_2.json", lines(debezium(Change({"id": 20485, "n": "d"}, None, (2, 0)))))
+    work.run()
+    assert rejected(capsys, work.output, "2026-01-31", "--feed", tmp_path / "feed") == [("1.json", "has")]
+    assert rejected(capsys, work.output, "2026-01-30", "--feed", tmp_path / "feed") == []
 
 
 def test_rejected_rows_of_delimited_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from mutator.dataset.file_content import FileContent
 from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
 from mutator.formats.files import lines
+from mutator.formats.values.convert import converted
 from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
+from mutator.rules.dialects.messages import MessageRows
+from mutator.rules.envelope import Unclear
 from mutator.rules.order_values import precedence
+from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
 
 
@@ -132,26 +139,27 @@ def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
 
     A row that is not delimited is JSON, as rejects have it: a record, or a message with images of one.
     """
-    layout = plan.rows.layouts[one.layout]
+    layout, wrapped = plan.rows.layouts[one.layout], one.source.wrapped
+    envelope = None if wrapped is None else wrapped.envelope
     if plan.rows.block_type == "text":
         return _are(layout.delimiter.split(row), layout.id_fields, wanted)
     if not one.source.format.delimited:
         names = _names_of_key(plan)
         try:
-            found = json.loads(row)
-            rows = [found] if one.source.wrapped is None else _images(found, {*names})
+            found = json.loads(row, parse_float=str)
+            rows = [found] if wrapped is None else _images(found, {*names})
         except (ValueError, RecursionError):
             return False
-        objects = [[_bytes(one.get(name)) for name in names] for one in rows if isinstance(one, dict)]
-        return any(_are(fields, range(len(names)), wanted) for fields in objects)
+        return any(_is_key([*map(one.get, names)], names, envelope, wanted) for one in rows if isinstance(one, dict))
     text = row.decode("utf-8", "surrogateescape")
     dialect = layout.dialect
     escape = dialect.escape.decode() or None
     fields = next(csv.reader([text], delimiter=dialect.delimiter.decode("latin-1"), escapechar=escape), [])
-    wrapped = one.source.wrapped
     names, of_file = _names_of_key(plan), (layout.schema if wrapped is None else wrapped.schema).names
     places = [of_file.index(name) for name in names if name in of_file]
-    return len(places) == len(names) and _are([_bytes(field) for field in fields], places, wanted)
+    if len(places) < len(names) or max(places) >= len(fields):
+        return False
+    return _is_key([fields[place] for place in places], names, envelope, wanted)
 
 
 def _images(value: Any, names: Set[str]) -> list[Any]:
@@ -169,9 +177,34 @@ def _are(fields: Sequence[bytes], places: Sequence[int], wanted: WantedKey) -> b
     return max(places) < len(fields) and tuple(fields[place] for place in places) == wanted.values
 
 
+def _is_key(values: Sequence[Any], names: Sequence[str], envelope: Any, wanted: WantedKey) -> bool:
+    """Return whether values of a rejected row are those of a key, as they are or as a message has them.
+
+    values: texts, or those of JSON. envelope: of the file; None if its rows are those of records.
+    """
+    every = zip(values, names, wanted.types or [None] * len(names), wanted.values, strict=True)
+    return all(sought in _readings(value, name, data_type, envelope) for value, name, data_type, sought in every)
+
+
+def _readings(value: Any, name: str, data_type: Any, envelope: Any) -> Iterator[bytes | None]:
+    """Yield the canonical bytes of what a value may mean: the text itself, a value, and a value as messages write it.
+
+    A date may be text, or the number of its day; a decimal may be a number, or base64 of its digits.
+    """
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    column = pa.array([text.encode("utf-8", "surrogateescape")], pa.large_binary())
+    yield column[0].as_py()
+    if data_type is None:
+        return
+    read = [column]
+    if isinstance(envelope, MessageRows):
+        with suppress(Unclear):  # as the run said
+            read.append(envelope.values(name, column, data_type)[0])
+    for one in read:
+        found, bad, _ = converted(one, data_type, typed=not pa.types.is_large_binary(one.type))
+        if not bad.any():
+            yield canonical(found)[0].as_py()
+
+
 def _names_of_key(plan: Reading) -> list[str]:
     return list(plan.rows.spec["key"]["fields"])
-
-
-def _bytes(value: Any) -> bytes:
-    return str(value).encode("utf-8", "surrogateescape")

@@ -22,6 +22,7 @@ class WantedKey:
     """A key. columns: a pa.Array of large_binary with one element for each field: the canonical bytes of its value."""
 
     columns: tuple[Any, ...]
+    types: tuple[Any, ...] = ()  # pa.DataTypes of the fields; (): they are text
 
     @cached_property
     def values(self) -> tuple[bytes, ...]:
@@ -47,7 +48,7 @@ def typed_key(key: Key, names: Sequence[str], types: Sequence[Any], path: str, w
             why = "is no value" if value is None else why
             raise error("table.key.value", path=path, value=repr(value), name=name, why=why, type=data_type)
         columns.append(canonical(pa.repeat(scalar, 1)))
-    return WantedKey(tuple(columns))
+    return WantedKey(tuple(columns), tuple(types))
 
 
 def key_values(key: Key, names: Sequence[str], path: str, what: str) -> Sequence[Any]:

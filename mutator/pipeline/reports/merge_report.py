@@ -293,7 +293,7 @@ def _remarks(report: MergeReport) -> ReportSection:
     found = [
         (f"{counted(n[name], noun)}{rest}", report.samples.get(name, []))
         for name, (noun, rest) in REMARKS.items()
-        if n.get(name)
+        if n.get(name) and (name in report.samples or report.kept_out is not None)
     ]
     lines = [f"{sentence}, for example {'; '.join(keys)}" for sentence, keys in found]
     shown = partial(SimpleNamespace, late=report.late, rows=n["feed late"], remarks=found)
@@ -306,11 +306,7 @@ def _remarks(report: MergeReport) -> ReportSection:
 def _rejects(report: MergeReport) -> ReportSection:
     """Return the section of rejected rows: the first ones, and on a page more of them, from the file that has all."""
     samples, path = report.rejects, report.rejected_file
-    lines = [
-        f"rejected: {one['path']}: {one['place']}: {one['reason']}"
-        for side in ("master", "feed")
-        for one in samples.get(side, [])
-    ]
+    lines = [line for side in ("master", "feed") for line in reject_lines(samples.get(side, []))]
     lines += [f"all rejected rows: {path}"] if path else []
 
     def rows() -> Any:
@@ -326,6 +322,22 @@ def _rejects(report: MergeReport) -> ReportSection:
 
     blocks = [Drawn("rejects", rows)] if _rejected(report.counts) else ()
     return ReportSection("Rejected rows", blocks, lines, "rejects", rank=1)
+
+
+def reject_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each reason of some rejected rows, with their places.
+
+    >>> rows = [{"path": "a", "place": f"line {line}", "reason": "has 1 field"} for line in (1, 4)]
+    >>> [*reject_lines(rows), *reject_lines(rows[:1])]
+    ['rejected: 2 rows: has 1 field: a: line 1; line 4', 'rejected: a: line 1: has 1 field']
+    """
+    by_reason: dict[str, dict[str, list[str]]] = {}
+    for one in rows:
+        by_reason.setdefault(one["reason"], {}).setdefault(one["path"], []).append(one["place"])
+    for reason, paths in by_reason.items():
+        where = "; ".join(f"{path}: {'; '.join(places)}" for path, places in paths.items())
+        count = sum(map(len, paths.values()))
+        yield f"rejected: {where}: {reason}" if count == 1 else f"rejected: {counted(count, 'row')}: {reason}: {where}"
 
 
 def _rejected(counts: Mapping[str, int]) -> int:
