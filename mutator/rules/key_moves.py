@@ -70,27 +70,33 @@ def lows_of(orders: Any, arrive: Flags) -> Any:
 def lowest(lows: Any, orders: Any, deletes: Flags, begins: Ints) -> Any:
     """Return the column of folded mutations, one for each key.
 
-    lows, orders, deletes: of mutations; those of a key follow each other. begins: the number of the first one of each.
+    lows, orders, deletes: of mutations; those of a key follow each other, by their order values. begins: the number of
+    the first one of each key.
     """
     arrival, delete, upsert = lows.flatten()
-    alone = lows.is_null()
-    delete = pc.if_else(pc.and_(alone, pa.array(deletes)), orders, delete)
-    upsert = pc.if_else(pc.and_(alone, pa.array(~deletes)), orders, upsert)
-    fields = [*_type(orders.type)]
-    return pa.StructArray.from_arrays([_least(one, begins) for one in (arrival, delete, upsert)], fields=fields)
+    alone = flags(lows.is_null())
+    columns = [
+        _least(arrival, orders, np.zeros(len(orders), np.bool_), begins),
+        _least(delete, orders, alone & deletes, begins),
+        _least(upsert, orders, alone & ~deletes, begins),
+    ]
+    return pa.StructArray.from_arrays(columns, fields=[*_type(orders.type)])
 
 
-def _least(column: Any, begins: Ints) -> Any:
-    """Return the lowest value of each key, NULL without any."""
-    if column.null_count == len(column):
-        return pa.nulls(len(begins), column.type)
-    rows = np.flatnonzero(flags(column.is_valid()))
-    keys = np.searchsorted(begins, rows, side="right") - 1
-    rows = rows[np.lexsort((ranks(column.take(pa.array(rows))), keys))]
-    found, first = np.unique(np.sort(keys), return_index=True)
+def _least(known: Any, orders: Any, own: Flags, begins: Ints) -> Any:
+    """Return the lowest value of each key, NULL without any. own: which order values count beside the known ones."""
+    first = np.minimum.reduceat(np.where(own, np.arange(len(own)), len(own)), begins)
+    none = first == len(own)
+    if known.null_count == len(known):
+        return orders.take(pa.array(np.where(none, 0, first), mask=none))
+    rows = np.flatnonzero(flags(known.is_valid()))
+    values = pa.concat_arrays([orders.take(pa.array(first[~none])), known.take(pa.array(rows))])
+    keys = np.concatenate((np.flatnonzero(~none), np.searchsorted(begins, rows, side="right") - 1))
+    order = np.lexsort((ranks(values), keys))
+    found, at = np.unique(keys[order], return_index=True)
     places, none = np.zeros(len(begins), np.int64), np.ones(len(begins), np.bool_)
-    places[found], none[found] = rows[first], False
-    return column.take(pa.array(places, mask=none))
+    places[found], none[found] = order[at], False
+    return values.take(pa.array(places, mask=none))
 
 
 def with_records(lows: Any, orders: Any, deletes: Flags, numbers: Ints, met: Any) -> Any:
@@ -100,12 +106,12 @@ def with_records(lows: Any, orders: Any, deletes: Flags, numbers: Ints, met: Any
     """
     if pa.types.is_null(lows.type) or lows.null_count == len(lows):
         return lows
-    every = np.concatenate((np.arange(len(lows)), numbers))
+    every = np.concatenate((numbers, np.arange(len(lows))))  # the records first, which are older
     order = np.argsort(every, kind="stable")
     none = pa.nulls(len(met), lows.type)
-    parts = (pa.concat_arrays([lows, none]), pa.concat_arrays([orders, met]))
+    parts = (pa.concat_arrays([none, lows]), pa.concat_arrays([met, orders]))
     all_lows, all_orders = (part.take(pa.array(order)) for part in parts)
-    is_delete = np.append(deletes, np.zeros(len(met), np.bool_))[order]
+    is_delete = np.append(np.zeros(len(met), np.bool_), deletes)[order]
     return lowest(all_lows, all_orders, is_delete, np.searchsorted(every[order], np.arange(len(lows))))
 
 
