@@ -117,8 +117,11 @@ def _as_parquet(
             return engine_of(runner, choice)(plan, staging)
 
     prepared = merge.prepare(_merged(config), path, [], work)
-    warn(shown_texts(prepared.plan, prepared.plan.warnings))
-    return merge.carry_out(replace(prepared, plan=replace(prepared.plan, rewrites=True)), merge_on)[0]
+    before = shown_texts(prepared.plan, prepared.plan.warnings)
+    warn(before)  # which may say why the merge fails
+    state, report = merge.carry_out(replace(prepared, plan=replace(prepared.plan, rewrites=True)), merge_on)
+    warn([text for text in report.warnings if text not in before])
+    return state
 
 
 def _merged(config: Config) -> Config:

@@ -249,3 +249,11 @@ def test_warnings_of_the_merge_of_a_dataset_are_warnings_of_python(tmp_path):
     with pytest.warns(UserWarning, match="drops field at of the master, whose rows then count as older") as found:
         Table.create(tmp_path / "t", dataset=tmp_path / "m", **settings)
     assert [Path(one.filename).name for one in found] == ["test_create.py"]
+
+
+def test_warnings_after_the_merge_of_a_dataset_are_warnings_of_python(tmp_path):
+    (tmp_path / "m").mkdir()
+    pq.write_table(pa.table({"id": ["a", "b"], "at": [1, None]}), tmp_path / "m" / "m.parquet")
+    settings = {"key": "id", "order_by": "at", "master_reject_policy": "quarantine", "max_reject_fraction": 1}
+    with pytest.warns(UserWarning, match="With null_order=.lowest., NULL is older than all other order values"):
+        Table.create(tmp_path / "t", dataset=tmp_path / "m", **settings)

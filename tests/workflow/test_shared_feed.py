@@ -147,6 +147,27 @@ def test_a_table_without_messages_waits_for_them(tmp_path: Path) -> None:
     assert stream.files("notes", "archive") == ["s_1.json", "s_2.json"]
 
 
+def test_a_master_without_messages_stays_as_it_is(tmp_path: Path) -> None:
+    """Others that share the feed may have messages; a feed of its own without any is an error."""
+    stream = Stream(tmp_path, settings='output.format = "parquet"')
+    file = tmp_path / "tables.toml"
+    text = file.read_text().replace('base = "bases/{table}"', 'master = "old/{table}"\noutput = "new/{table}"')
+    file.write_text(text.replace('claim.min.age = "0s"\n', ""))
+    for table in TABLES:
+        (tmp_path / "old" / table).mkdir(parents=True)
+    stream.put("s_1.json", ("orders", 1, {"id": 1, "n": "a"}), ("items", 2, {"id": 1, "q": 1}))
+    with pytest.raises(MutatorError, match="resume"):
+        many_tables.run(many_tables.load(file), no_spark, resume=True)
+    assert not (tmp_path / ".tables.run").exists(), "no record is made"
+    done = stream.run()
+    assert (done.exit_code, {one.table for one in done.results if one.is_done}) == (0, {*TABLES})
+    assert next(text for text in done.all_warnings if "notes" in text).endswith("; its master is as before")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["items", "orders"]
+    alone = text.partition("[tables.items]")[0] + '[tables.notes]\nfeed = "stream"\n'
+    file.write_text(alone.replace('claim.min.age = "0s"\n', ""))
+    assert [one.kind for one in stream.run().results] == ["feed.rows.none"]
+
+
 def test_rows_of_an_unknown_table_stop_the_run_if_they_are_to(tmp_path: Path) -> None:
     stream = Stream(tmp_path, run='other-tables = "stop"')
     fill(stream)

@@ -47,7 +47,7 @@ from mutator.workflow.many_tables.summary import (
     not_listed,
     recording,
 )
-from mutator.workflow.many_tables.tables_file import ListedTable, Tables
+from mutator.workflow.many_tables.tables_file import ListedTable, Tables, with_shared_feed
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -139,6 +139,7 @@ def run(
     with recording(tables.record, name, resume) as record:
         feeds = give_all(tables.tables)  # to all that share them, so that no file goes before a table has it
         application = _Application(spark, record, engine, deadline, tell)
+        application.quiet = with_shared_feed(tables.tables)
         results = application.run(chosen, at_once)
     return Summary(
         run=name,
@@ -171,6 +172,7 @@ class _Application:
         self.began = time.monotonic()
         self.signal: int | None = None
         self.warnings: tuple[str, ...] = ()
+        self.quiet = frozenset[str]()  # tables that may have no messages yet
         self._until = None if deadline is None else self.began + deadline
         self._spark, self._record, self._engine, self._tell = spark, record, engine, tell
         self._workers: Processes | None = None  # that merge on this machine; None for this process
@@ -239,6 +241,10 @@ class _Application:
         except (Stopped, Interrupted):
             return TableResult(name, TableState.STOPPED)
         except MutatorError as fault:
+            if fault.kind == _QUIET and name in self.quiet:
+                base = attempt.table.base
+                waits = "its master is as before" if base is None else f"the feed files wait in {base}/incr"
+                return TableResult(name, TableState.DONE, run=attempt.run, warnings=(f"{fault}; {waits}",))
             state = TableState.DEADLINE if fault.kind == "many.deadline" else TableState.FAILED
             return TableResult(name, state, code=fault.exit_code, error=str(fault), kind=fault.kind, run=attempt.run)
         except Exception as fault:  # noqa: BLE001  # the other tables go on
@@ -263,13 +269,7 @@ class _Application:
                 cure = command("workflow", "run", table.base)
                 raise error("config", where=f"tables.{table.name}.base", faults=f"{what}; run it with: {cure}")
             target = directory.MasterTarget(base, config, merge)
-            try:
-                done = directory.run(target, sleep=attempt.sleep)
-            except MutatorError as fault:
-                if fault.kind != _QUIET or not table.feed:  # else others that share the feed may have messages
-                    raise
-                waiting = f"{fault}; the feed files wait in {table.base}/incr"
-                return TableResult(table.name, TableState.DONE, run=attempt.run, warnings=(waiting,))
+            done = directory.run(target, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
             return TableResult(
                 table.name,

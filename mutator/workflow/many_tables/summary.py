@@ -78,6 +78,8 @@ def recording(path: str, run: str, resume: bool) -> Iterator[EventRecord]:
 
     Raises StateError if another run has it, ConfigError if there is no run to resume.
     """
+    if resume and not os.path.exists(path):  # a record without a run is not made
+        _parsed(path, b"")
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         stream = open(path, "a+b", buffering=0)  # noqa: SIM115  # it is closed below

@@ -297,6 +297,12 @@ def sharing(tables: Sequence[ListedTable]) -> dict[tuple[str, ...], list[ListedT
     return found
 
 
+def with_shared_feed(tables: Sequence[ListedTable]) -> frozenset[str]:
+    """Return the names of the tables that may find no rows of their own in a feed, because others may have them."""
+    every = sharing(tables).values()
+    return frozenset(table.name for own in every for table in own if len(own) > 1 or table.base is not None)
+
+
 def _named(value: Any, name: str) -> Any:
     """Return a setting with the name of the table in place of ``{table}``."""
     if isinstance(value, list):
