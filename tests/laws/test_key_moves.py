@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,23 @@ def test_rows_of_one_statement_change_their_keys_at_once(tmp_path: Path) -> None
     assert {key: found.get(key) for key in (11, 12, 13)} == {11: None, 12: "11", 13: "12"}
     assert (found[21], found[22], found[41]) == ("22", "21", "other")
     assert report.samples[MOVED_ONTO] == ["32"], "which no row of its statement left"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_key_that_is_spelled_otherwise_did_not_change(tmp_path: Path, engine: str, is_text: bool) -> None:
+    work = Work(tmp_path, engine, SETTINGS)
+    ids = ["1.50", "2.00"] if is_text else [Decimal("1.50"), Decimal("2.00")]
+    work.put("master/m", pa.table({"id": ids, "n": ["a", "b"]}), "parquet")
+    said = (
+        b'{"database": "d", "table": "t", "type": "update", "position": "bin.000007:%d", "data": {"id": %b, "n": "c"}, '
+    )
+    said += b'"old": {"id": %b, "n": "a"}}\n'
+    work.put("feed/f_1.json", said % (100, b"1.5", b"1.50") + said % (200, b"3.0", b"2.00"))
+    report = work.run()
+    names = ("rows", "updated", "inserted", "deleted", "superseded", "halves")
+    wanted = (2, 0, 2, 2, 0, 2) if is_text else (2, 1, 1, 1, 0, 1)
+    assert tuple(report.counts.get(f"feed {name}", 0) for name in names) == wanted
+    assert {str(one["id"]): one["n"] for one in work.rows()} == (
+        {"1.5": "c", "3.0": "c"} if is_text else {"1.50": "c", "3.00": "c"}
+    )

@@ -235,6 +235,8 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     read, unset = (found, {}) if layout.unset is None else cleared(found, layout, bad_rows)
     masks = layout.masks_of(unset, bad_rows, delete)
     columns = _converted(read, layout, bad_rows, delete, unset, trusted)
+    if found.joined and len(again := _deleted_and_upserted(found.offsets, columns, layout, delete)):
+        return _batch(found.without(again), layout, trusted)
     parsed, partitions = (None, None) if trusted else _checked(read, columns, layout, bad_rows, delete)
     if trusted:
         _check_trusted(found, layout, bad_rows)
@@ -256,6 +258,18 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     ignored += int(said.are(IGNORED).sum())
     halves = int((offsets[1:] == offsets[:-1]).sum()) if found.joined else 0
     return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
+
+
+def _deleted_and_upserted(offsets: Ints, columns: Sequence[Any], layout: ColumnLayout, delete: Flags) -> Ints:
+    """Return the deletes of keys that the same row of the file upserts: images spell a value in two ways, 1.5 and 1.50.
+
+    Such a row changes no key.
+    """
+    found = np.flatnonzero((offsets[1:] == offsets[:-1]) & delete[:-1] & ~delete[1:])
+    for ordinal in layout.id_fields if len(found) else ():
+        old, new = (canonical(columns[ordinal].take(pa.array(rows))) for rows in (found, found + 1))
+        found = found[flags(pc.fill_null(pc.equal(old, new), False))]
+    return found
 
 
 def _converted(

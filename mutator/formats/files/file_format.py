@@ -5,9 +5,14 @@ types, see ``formats.blocks.block_type``. To add a format, write a class with th
 in ``rules.known_formats.FORMATS`` and ``file_formats.FILE_FORMATS``; ``orc`` is the shortest example.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
@@ -67,6 +72,14 @@ class RowBatch:
     joined: bool = False  # two rows may be of one row of the file, and have its offset
     as_text: bool = False  # values are text, in columns of large_binary, and the run decides their types
     unset: Mapping[str, Flags] = field(default_factory=dict)  # which rows leave a field unset, which is NULL; by name
+
+    def without(self, rows: Ints) -> RowBatch:
+        """Return the batch without some of its rows."""
+        kept, raw = np.delete(np.arange(len(self.offsets)), rows), self.raw
+        lines = None if raw is None else lambda: raw().only(kept)
+        batch, offsets, numbers = self.batch.take(pa.array(kept)), self.offsets[kept], self.numbers[kept]
+        unset = {name: rows[kept] for name, rows in self.unset.items()}
+        return replace(self, batch=batch, offsets=offsets, numbers=numbers, raw=lines, unset=unset)
 
 
 class TableWriter(Protocol):
