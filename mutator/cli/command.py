@@ -121,7 +121,7 @@ def add_commands(parser: argparse.ArgumentParser, commands: Sequence[Command | G
 def option(*names: str, old: str | None = None, **settings: Any) -> Option:
     """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them.
 
-    old: an earlier spelling, which still works, but is not in the help.
+    old: another spelling, an earlier one or that of other commands, which works, but is not in the help.
     Without an ``action``, an option may be given only once. An empty path is an error: it is a variable of a shell that
     is not set, and would be the current directory.
     """

@@ -134,8 +134,19 @@ ORDER = Command(
     "give the rows of a place another order",
     (
         option("place", metavar="PLACE", help="master directory, base of a workflow, or table"),
-        option("--to", required=True, metavar="FIELDS", help="fields of the order value, the decisive one first"),
-        option("--type", metavar="TYPES", help="types of fields that are text: long, decimal, timestamp or string"),
+        option(
+            "--to",
+            old="--order-by",
+            required=True,
+            metavar="FIELDS",
+            help="fields of the order value, the decisive one first",
+        ),
+        option(
+            "--type",
+            old="--order-type",
+            metavar="TYPES",
+            help="types of fields that are text: long, decimal, timestamp or string",
+        ),
         option("--null", choices=("reject", "lowest"), help="lowest: NULL is older than every value"),
         option(
             "--beside",

@@ -38,7 +38,10 @@ class Usage:
             below = [command for command in found if command.startswith(f"{self.program} ")]
             command = max(below or found, key=self._likeness)
             return f"there is no option {name} before the command; write it after it: {command} {name}"
-        renamed = [one.option_strings[-1] for one in found.values() if name not in one.option_strings]
+        # An option of a setting may be called otherwise where it is an option of its own.
+        is_setting = any(one.flag == name for one in SETTINGS.values())
+        others = () if is_setting else (one for one in found.values() if name not in one.option_strings)
+        renamed = [one.option_strings[-1] for one in others]
         cure = (
             _beginning_like(f"--{name.lstrip('-' + DASHES)}", known)
             or next((f"; did you mean {new}?" for new in renamed if new in known), "")

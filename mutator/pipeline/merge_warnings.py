@@ -172,8 +172,7 @@ def _diagnosis(plan: Reading, orders: LateOrders) -> str:
     if plan.by_file_name:
         return f"the feed is older than {MASTER}, or was merged before under other names"
     if plan.rows.orders_beside and is_tuple(plan.rows.order_type):
-        later = setting(f"order.epoch={epochs_in(plan.rows.spec).newest + 1}")
-        return f"the feed is older than {MASTER}, or its source has begun again: then run it with {later}"
+        return f"the feed is older than {MASTER}, or its source has begun again: then run it with {_later_epoch(plan)}"
     units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
     if all(len(found) == 1 and None not in found for found in units) and units[0] != units[1]:
         return f"the feed's look like {units[0].pop()} since 1970, and {MASTER}'s like {units[1].pop()}"
@@ -181,6 +180,19 @@ def _diagnosis(plan: Reading, orders: LateOrders) -> str:
         f"the feed is older than {MASTER}, or {setting('temporal.ordering.field.ordinal')} names another field than "
         "the time"
     )
+
+
+def _later_epoch(plan: Reading) -> str:
+    """Return the setting of an epoch for sources that began again. Of several ones, each has a name."""
+    known = epochs_in(plan.rows.spec)
+    later, feed = known.newest + 1, (one.source.wrapped for one in plan.inputs if one.side == "feed")
+    seen = sorted({name for one in feed if one is not None for name in one.envelope.sources} & known.named.keys())
+    if len(known.named) < 2:
+        return setting(f"order.epoch={later}")
+    if len(seen) == 1:
+        return setting(f"order.epoch={seen[0]}:{later}")
+    of = ", ".join(seen or known.named)
+    return f"{setting(f'order.epoch=SOURCE:{later}')}, SOURCE being the one of {of} that did"
 
 
 def _unit(order: Any) -> str | None:

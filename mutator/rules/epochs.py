@@ -19,6 +19,7 @@ mutator.rules.epochs.Unranked: ['22']
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,3 +119,30 @@ def text_of(epochs: Mapping[str, int]) -> str:
     '1,223344:0'
     """
     return ",".join(f"{name}:{epoch}" if name else str(epoch) for name, epoch in epochs.items())
+
+
+def cure_of(source: str, known: Epochs) -> str:
+    """Return how a source gets its epoch, for the reason of a reject.
+
+    >>> cure_of("22", Epochs({"": 0, "11": 0}))
+    'set its epoch, as in order.epoch=11:0,22:1 if it began after the others'
+    """
+    later = text_of({**known.named, source: known.newest + 1})
+    return f"set its epoch, as in order.epoch={later} if it began after the others"
+
+
+_CURE = re.compile(r"set its epoch, as in order\.epoch=(\S+) if it began after the others$")
+
+
+def cured(reasons: Iterable[str]) -> dict[str, int]:
+    """Return the epochs that would cure rejects, each source later than those before; {} if no reason is this one.
+
+    >>> known = Epochs({"": 0, "11": 0})
+    >>> cured([cure_of("22", known), "has no key", cure_of("33", known)])
+    {'11': 0, '22': 1, '33': 2}
+    """
+    found = dict[str, int]()
+    for one in filter(None, map(_CURE.search, reasons)):
+        for name, epoch in parse_epochs(one[1].split(",")).items():
+            found.setdefault(name, max([epoch, *(known + 1 for known in found.values())]) if epoch else 0)
+    return found

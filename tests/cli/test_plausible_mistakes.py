@@ -27,6 +27,7 @@ OF_WORDS = {
     "run -e records": "there is no option -e; did you mean --engine?",
     "table scan t --js": "there is no option --js; did you mean --json?",
     "verify --feed f": "there is no option --feed; it is an option of mutator init and 9 other commands",
+    "changes --order-by ts": "there is no option --order-by; it is an option of mutator init and 19 other commands",
     "run --bookmark b": "there is no option --bookmark; it is an option of mutator table changes",
     "run --by day": "there is no option --by; did you mean --partitioned-by?",
     "run --to o": "there is no option --to; did you mean --output?",

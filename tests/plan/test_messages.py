@@ -19,6 +19,7 @@ import pytest
 import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError
+from mutator.plan.inspect import envelopes
 from mutator.plan.proposal.propose import propose
 from mutator.rules.envelopes import ENVELOPES, chosen_by, recognized
 from tests.formats import test_dialects, test_flat_dialects
@@ -157,6 +158,24 @@ def test_sources_of_the_first_rows_have_epochs(
     )
     asked = [text for name, value in given.items() for text in ("-D", f"{name}={value}")]
     assert main(["init", "--feed", "incr", "--force", *asked]) == 0
+    assert main(["run"]) == 0
+    assert len(pq.read_table("merged")) == 12
+
+
+def test_a_source_that_begins_after_the_first_rows_has_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(envelopes, "_ROWS", 3)
+    place = {"connector": "mysql", "db": "d", "table": "t", "file": "b.000001", "row": 0}
+    rows = [message("c", 0, id=n) | {"source": {**place, "server_id": 11 + 11 * (n > 8), "pos": n}} for n in range(12)]
+    (tmp_path / "incr").mkdir()
+    (tmp_path / "incr/f_1.json").write_bytes(lines(*rows))
+    assert main(["init", "--feed", "incr"]) == 0
+    assert "Did the positions of 22 begin after those of 11? Set order.epoch: " in capsys.readouterr().out
+    settings = settings_of(Path("incr"))
+    assert settings["order.epoch"] == "11:0,22:1"
+    assert "reject.policy" not in settings
     assert main(["run"]) == 0
     assert len(pq.read_table("merged")) == 12
 

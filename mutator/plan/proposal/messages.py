@@ -26,7 +26,7 @@ from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.envelope import DELETE, REJECTED, UPSERT, Envelope
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import BESIDE, ENVELOPES, KEYS
-from mutator.rules.epochs import UNNAMED, Epochs
+from mutator.rules.epochs import UNNAMED, Epochs, cured, text_of
 from mutator.rules.facts import Facts
 from mutator.rules.order_units import epoch_unit
 
@@ -361,8 +361,19 @@ def _is_time(data_type: Any) -> bool:
 
 
 def _of_rejects(files: Sequence[_File]) -> Iterator[Choice]:
-    """Yield the setting of a run that leaves out what cannot be merged."""
+    """Yield the settings of a run that ranks sources that begin in the middle, and leaves out other rejects."""
     faults = [one.envelope.operation(one.codes[row] or b"").fault for one in files for row in one.are(REJECTED)]
+    if epochs := cured(faults):
+        *first, last = epochs
+        left = [one for one in faults if not cured([one])]
+        are = "message of the first rows is" if len(faults) - len(left) == 1 else "messages of the first rows are"
+        why = f"{len(faults) - len(left):,} {are} of another source than those before"
+        question = (
+            f"Did the positions of {last} begin after those of {_and(first) or 'the others'}? Set {{{EPOCH}}}: the "
+            "highest number for the source that began last, and one number for those that share their positions."
+        )
+        yield Choice(EPOCH, text_of(epochs), why, (), question)
+        faults = left
     if faults:
         why = f"{counted(len(faults), 'message')} of the first rows cannot be merged; the first {faults[0]}"
         question = f"Is the result right without messages that cannot be merged? If not, set {{{REJECTS}}} to fail."

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mutator.rules.dialects.connect_types import ConnectType, type_of
 from mutator.rules.dialects.messages import SHOWN, OrderPart, rejected
-from mutator.rules.epochs import Epochs, text_of
+from mutator.rules.epochs import Epochs, cure_of
 from mutator.rules.json_paths import NULLS, OTHERS, read_as
 
 _TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
@@ -82,11 +82,8 @@ def unranked(server: str, known: Epochs) -> bytes:
     >>> unranked("22", Epochs({"": 0, "11": 0})).decode()[-72:]
     ' set its epoch, as in order.epoch=11:0,22:1 if it began after the others'
     """
-    later = f"order.epoch={text_of({**known.named, server: known.newest + 1})}"
     merged = "which is not one of those whose rows were merged, nor of those in the first rows of the file"
-    return rejected(
-        f"is of server {server[:SHOWN]}, {merged}: set its epoch, as in {later} if it began after the others"
-    )
+    return rejected(f"is of server {server[:SHOWN]}, {merged}: {cure_of(server, known)}")
 
 
 def prefix_of(schema: Any) -> str:
