@@ -407,3 +407,24 @@ def test_too_many_deletes_are_named_as_in_the_file(tmp_path: Path, dialect: str)
     put(work, dialect, "feed/f_1", message(STORY[6]))
     with pytest.raises(DataError, match=f"check that op code {OF_DELETES[dialect]} is a delete;"):
         work.run({"max.delete.fraction": "0.5"})
+
+
+def test_changes_in_the_order_of_a_file_are_not_shown_as_ties(tmp_path: Path) -> None:
+    """They are counted, as one order value does not tell them apart, but the log has them in order."""
+    settings = {"key": "id", "feed.dialect": "aws-dms", "field.names": "Op,id,n", "output.format": "parquet"}
+    work = Work(tmp_path, settings={**settings, "allow.empty.master": "true"})
+    (tmp_path / "master").mkdir()
+    work.put("feed/20260131-101500123.csv", b"I,1,a\nU,1,b\nI,2,c\n")
+    report = work.run()
+    assert (report.counts["tied"], report.samples) == (1, {})
+    assert "tied" not in report.text()
+
+
+def test_many_changes_of_a_record_are_no_doubt_about_the_key_of_messages(tmp_path: Path) -> None:
+    work = work_of(tmp_path, "canal", allow_empty_master="true")
+    (tmp_path / "master" / "m.parquet").unlink()
+    said = [canal(Change(row(at % 10, "abc"[at % 3]), row(at % 10, "x"), (1, 0))) for at in range(100)]
+    work.put("feed/f_1.json", lines(*said))
+    report = work.run()
+    assert (report.counts["feed superseded"], report.counts["tied"]) == (90, 10)
+    assert not [one for one in report.warnings if "the ID" in one]

@@ -412,6 +412,31 @@ def test_a_feed_that_is_late_as_a_whole_names_the_setting(tmp_path: Path) -> Non
     assert late.endswith("older than the master, or its source has begun again: then run it with order.epoch=1")
 
 
+def test_a_feed_of_several_servers_that_is_late_names_the_source(tmp_path: Path) -> None:
+    """Of a number without a name, a place with several sources does not know whose it is."""
+    settings = {"key": "id", "feed.dialect": "debezium-json", "output.format": "parquet", **RUN}
+    settings["allow.empty.master"] = "true"
+    (tmp_path / "m0").mkdir()
+    for number, server in enumerate((11, 22, 22)):
+        said = []
+        for key in range(60):
+            source = {
+                "connector": "mysql",
+                "db": "d",
+                "table": "t",
+                "server_id": server,
+                "file": "b.1",
+                "pos": 9 - number,
+            }
+            said.append({"op": "c", "before": None, "after": {"id": key}, "source": {**source, "row": 0}})
+        (tmp_path / f"f{number}.json").write_text("\n".join(map(json.dumps, said)) + "\n")
+        places = {"master": tmp_path / f"m{number}", "feed": tmp_path / f"f{number}.json"}
+        more = {"order.epoch": "22:0"} if number == 1 else {}
+        report = local_engine.mutate(settings | more, **places, output=tmp_path / f"m{number + 1}")
+    late = next(one for one in report.warnings if "are late" in one)
+    assert late.endswith("or its source has begun again: then run it with order.epoch=22:1")
+
+
 def test_an_epoch_makes_every_value_higher() -> None:
     lowest, highest = encode("long desc", [None]), encode("string desc", [b""])
     assert lowest < highest < b"\x20"

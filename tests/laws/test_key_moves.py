@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.cli import main
 from mutator.rules.truth_table import MOVED_ONTO
 from mutator.table.table import Table
 from tests.support.dialect_stories import TYPES, Change, canal, canal_of, lines, maxwell, row
@@ -110,7 +112,9 @@ CHANGES = [
 
 @pytest.mark.parametrize("where", [*ENGINES, "partitioned", "table"])
 @pytest.mark.parametrize("together", [True, False])
-def test_a_shift_in_the_order_of_the_log_is_noted(tmp_path: Path, where: str, together: bool) -> None:
+def test_a_shift_in_the_order_of_the_log_is_noted(
+    tmp_path: Path, where: str, together: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     more = FORMS["partitioned"] if where == "partitioned" else {}
     work = Work(tmp_path, where if where in ENGINES else "blocks", {**SETTINGS, **more})
     runs = [[*FIRST, *CHANGES]] if together else [FIRST, CHANGES, [moved(51, 52, 101)]]  # which is delivered again
@@ -127,6 +131,14 @@ def test_a_shift_in_the_order_of_the_log_is_noted(tmp_path: Path, where: str, to
         text = "3 keys with a record onto which another one moved, so that one of both is lost, for example 12; 22; 52"
         assert (text in report.text()) == bool(found[-1]), report.text()
     assert found == ([["12", "22", "52"]] if together else [[], ["12", "22", "52"], []])
+    place, feeds = tmp_path / "table" if table is not None else work.output, [*map(str, tmp_path.glob("feed*"))]
+    if together:
+        for key, notes in (("12", [MOVED_ONTO]), ("32", [])):
+            assert main(["explain", str(place), key, "--json", "--feed", *feeds]) == 0
+            versions = json.loads(capsys.readouterr().out)["versions"]
+            assert [
+                name for one in versions for own in one["decided"] for name in own["notes"] if name == MOVED_ONTO
+            ] == notes
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -127,6 +127,8 @@ def _mutation(plan: Reading, one: Input, row: KeyRow) -> KeyMutation:
         content=row.content,
         form=row.form,
         partition=row.partition,
+        arrives=row.arrives,
+        unset=row.unset,
     )
 
 

@@ -24,7 +24,7 @@ from mutator.rules import register as rules
 from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES
 
 _KEY = (b"",)  # all elements have the same key
 
@@ -43,6 +43,8 @@ class KeyMutation:
     content: bytes  # as it would be written, to be compared
     form: str = ""  # of the content: contents of different forms cannot be compared
     partition: str | None = None  # directory; None without partitions, and for a delete that names none
+    arrives: bool = False  # from another key
+    unset: bytes | None = None  # the mask of the fields that it leaves unset
 
     @property
     def order(self) -> Any:
@@ -140,7 +142,7 @@ def decide_key(
     master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
     after = _after(before, winner, rows, buried)
-    notes = tuple(name for name in (*NOTES, "out of order") if counts[name])
+    notes = tuple(name for name in (*NOTES, "out of order", MOVED_ONTO) if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences)
@@ -149,7 +151,11 @@ def decide_key(
     line: str | None = register.line(folded, old, met_floor)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
-    outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]
+    left = {one.place for one in folded.left} if folded is not None else set()
+    outcomes = [
+        Outcome(one, "combined", (), ordered[-1]) if one.place in left else _superseded(one, ordered[-1])
+        for one in ordered[:-1]
+    ]
     if winner is not None:
         outcomes.append(Outcome(winner, outcome, possible))
     return Decided(tuple(outcomes), line, master, before, after, notes)
@@ -239,7 +245,9 @@ def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
     if before.kind == "record":
         place = precedence(before.order, 0, 0, 0, before.content)
         found += [((0, _KEY, MASTER, place), (False, before.content, *before.sides))] * (1 + before.duplicates)
-    return found + [((0, _KEY, FEED, one.place), (one.is_delete, one.content)) for one in ordered]
+    return found + [
+        ((0, _KEY, FEED, one.place), (one.is_delete, one.content, one.unset, one.arrives)) for one in ordered
+    ]
 
 
 def _after(before: Held, winner: KeyMutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
@@ -268,7 +276,7 @@ def _met_by(
     register: Register, before: Held, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
-    rows = [(one.place, (one.is_delete, one.content)) for one in mutations]
+    rows = [(one.place, (one.is_delete, one.content, one.unset)) for one in mutations]
     old = rules.Old(before.kind, order_met(before, register.full, absences), before.content, before.sides)
     return register.fold_key(rows) if rows else None, old
 

@@ -18,6 +18,7 @@ from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.byte_columns import Ints
+from mutator.rules.key_moves import arrivals
 from mutator.rules.order_columns import flags, to_value
 
 _CHUNK = 64 << 20
@@ -37,6 +38,8 @@ class KeyRow:
     partition: str | None  # directory
     written: Any = None  # the row as it would be written, a pa.Array of one element; None: it was read alone
     form: str = ""  # the schema of the written row; contents of different forms cannot be compared
+    arrives: bool = False  # from another key, which the same row of the file deletes
+    unset: bytes | None = None  # the mask of the fields that it leaves unset
 
 
 def rows_of_key(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow | Reject]:
@@ -100,6 +103,8 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, file: int | N
         orders = plan.orders_in(sides) if plan.keeps_orders else block.orders(rows)
     deletes = block.deletes() if file is not None else np.zeros(len(block), np.bool_)
     directories = directories_of(plan, block) if file is not None else pa.nulls(len(block))
+    arrive = arrivals(block.offsets, deletes) if file is not None and plan.changes_keys else deletes & False
+    unset = block.unset().take(index) if file is not None else pa.nulls(len(rows))
     written = block.written().take(index)
     raw, contents = types.contents(block.rows.take(index)), types.contents(written)
     for at, row in enumerate(rows.tolist()):
@@ -115,6 +120,8 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, file: int | N
             partition=directories[row].as_py(),
             written=written.slice(at, 1),
             form=form_of(plan),
+            arrives=bool(arrive[row]),
+            unset=unset[at].as_py(),
         )
 
 
