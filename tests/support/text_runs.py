@@ -25,6 +25,7 @@ from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.rules import key_hash
 from mutator.rules.key_hash import bucket_of
 from mutator.rules.order_columns import SEQUENCES
+from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import format_order, order_text
 from mutator.rules.truth_table import FEED_OUTCOMES
 from tests.support import local_engine
@@ -266,8 +267,6 @@ def horizon_text(shape: RowPlan, horizon: int | None) -> str | None:
         return None
     if horizon < 0:
         return ""
-    return (
-        str(horizon)
-        if shape.order == BY_NAME
-        else order_text(shape.order, order_of(shape.order, ORDERS[shape.order][horizon][0]))
-    )
+    if shape.order == BY_NAME:
+        return str(horizon)
+    return shown_text(shape.order, order_text(shape.order, order_of(shape.order, ORDERS[shape.order][horizon][0])))
