@@ -66,6 +66,7 @@ def plan_of(order_type="long"):
         master_is_table=False,
         horizon=None,
         as_of=None,
+        buries_rows=False,
         block_type=BLOCK_TYPES["text"],
     )
 
