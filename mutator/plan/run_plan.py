@@ -48,6 +48,8 @@ from mutator.rules.register import Register
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
+_FEED_SPLITS = 4  # of a task that reads a part of a large feed
+_TASKS = 8  # read a feed, at least, if it is not small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +231,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
     inputs = numbered(survey.tombstones, master, survey.feed, rows)
     size = effort.split_bytes
-    feed_chunk = size if size < _LARGE else size // _FEED_TASKS
+    # The tasks of a large feed read this size anyway, and a split has a cost of its own.
+    splits = _FEED_TASKS if sum(one.bytes for one in survey.feed) < _TASKS * size else _FEED_SPLITS
+    feed_chunk = size if size < _LARGE else size // splits
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
@@ -361,7 +365,9 @@ def _tasks(
     splits = splits_of(inputs, size, feed_chunk)
     feed = [split for split in splits if inputs[split.input].side == "feed"]
     old = [split for split in splits if inputs[split.input].side != "feed"]
-    step = max(feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // 8))
+    step = max(
+        feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // _TASKS)
+    )
     tasks = packed_tasks(inputs, feed, step)
     if strategy.join == "shuffle":
         return (*packed_tasks(inputs, old, size), *tasks), ()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.errors import DataError, StateError
+from mutator.plan import run_plan
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import bucket_of
 from mutator.storage.local import LocalStorage
@@ -347,3 +348,13 @@ def test_broadcast_mutation_of_an_id_with_two_rows(tmp_path, split):
     assert (fault.value.kind, fault.value.exit_code) == ("master.twice", 3)
     assert list(tmp_path.glob("output*")) == []
     assert list(tmp_path.glob(".output*")) == []
+
+
+def test_splits_of_a_large_feed_are_larger(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_plan, "_LARGE", 1)
+    plans, few, many = [], [(b"n%05d" % at, 2) for at in range(100)], [(b"k%05d" % at, 2) for at in range(2000)]
+    first = merge(tmp_path, unmanaged(tmp_path), feed(tmp_path, a=few), plans=plans, split_bytes=1600)
+    report = merge(tmp_path, Path(first.output), feed(tmp_path, a=few, b=many), plans=plans, split_bytes=1600)
+    assert [plan.chunks.feed for plan in plans] == [100, 400]
+    # A checksum says the size of its chunks, so a file that was merged before is known.
+    assert (len(report.consumed), report.counts["feed inserted"]) == (1, len(many))

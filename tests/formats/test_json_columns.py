@@ -206,3 +206,4 @@ def test_usual_lines_are_read_at_once() -> None:
     columns, starts, ends = found_around
     assert [one.to_pylist() for one in columns] == [[b'{"fields":[1]}', None], [b"1", None]]
     assert (starts.tolist(), ends.tolist()) == ([0, len(USUAL) + 1], [len(USUAL), len(USUAL) + 5])
+    assert around.times == 4

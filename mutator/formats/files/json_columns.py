@@ -35,6 +35,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.json_paths import AS_TEXT, path_in, with_text
 
 MOST_LEVELS = 32  # of a nested type; Arrow's files take less than 64
+_MOST_TIMES = 4
 _MOST = 3  # failures in a row, after which no more lines are tried
 _MINUS_ZERO = re.compile(rb"-0[\s,}\]]")  # a whole number, but another text than 0
 _NO_NUMBERS = (b"NaN", b"Inf")  # which Arrow takes for numbers
@@ -54,6 +55,7 @@ class UsualLines:
     shapes: Shapes
     failures_of_arrow: int  # in a row
     failures: int = 0  # of what is around the objects, in a row
+    times: int = 1  # how many times as long as their objects lines are, at most ``_MOST_TIMES``
 
     @classmethod
     def of(cls, schema: Any, names: Sequence[str]) -> UsualLines | None:
@@ -95,7 +97,7 @@ class UsualLines:
         columns = None if found is None else self._members(found.objects, found.starts_of_objects)
         if found is None or columns is None:
             return None
-        self.failures = 0
+        self.failures, self.times = 0, min(len(body) // len(found.objects), _MOST_TIMES)
         within = iter(columns)
         return [next(within) if path else found.text for path in self.paths], found.starts, found.ends
 

@@ -80,7 +80,11 @@ class JsonLinesFiles:
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Yield rows whose fields are large_binary, NULL for ``null`` and for members that a row lacks."""
         before, members, usual = 0, members_of(schema, tuple(names)), UsualLines.of(schema, names)
-        for offset, chunk in chunks(content.blocks(), content.window, _CHUNK):
+
+        def size() -> int:
+            return _CHUNK if usual is None else _CHUNK * usual.times
+
+        for offset, chunk in chunks(content.blocks(), content.window, size):
             found = None
             if usual is not None and not dialect.lacks:
                 found = _wrapped_rows(chunk, offset, content.window, before, names, usual)

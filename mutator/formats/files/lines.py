@@ -10,7 +10,7 @@ this program wrote end at LF alone, so a CR before it belongs to the row.
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -137,11 +137,13 @@ def line_end(blocks: Iterable[bytes]) -> str:
     return CR if carriage_return else LF
 
 
-def chunks(content: Iterable[bytes], window: Window, least: int | None = None) -> Iterator[tuple[int, bytes]]:
+def chunks(
+    content: Iterable[bytes], window: Window, least: Callable[[], int] = lambda: CHUNK
+) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, whole lines) for the lines that begin in a window; the last may have no line end.
 
     content: the bytes from one before the window on, as far as the last of these lines goes; the byte before the window
-    decides whether a line begins there. least: bytes of each chunk but the last; ``CHUNK`` if None.
+    decides whether a line begins there. least: returns the bytes of the next chunk, unless it is the last.
     """
     mark, start, end = b"\r" if window.ending == CR else b"\n", window.start, window.end
     offset, skipping = max(start - 1, 0), start > 0
@@ -165,7 +167,7 @@ def chunks(content: Iterable[bytes], window: Window, least: int | None = None) -
             if cut >= 0:
                 yield offset, b"".join((*parts[:-1], block[: cut + 1]))
                 return
-        elif size >= (CHUNK if least is None else least):
+        elif size >= least():
             cut = block.rfind(mark)
             if cut >= 0:
                 yield offset, b"".join((*parts[:-1], block[: cut + 1]))
@@ -181,7 +183,7 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
     blocks: the file's bytes, as ``chunks`` wants them.
     """
     mark = b"\r" if ending == CR else b"\n"
-    for offset, chunk in chunks(blocks, Window(ending, start, end), least=1):
+    for offset, chunk in chunks(blocks, Window(ending, start, end), lambda: 1):
         *lines, last = chunk.split(mark)
         for line in lines:
             yield offset, line[:-1] if ending == LF and line.endswith(b"\r") else line
