@@ -14,7 +14,8 @@ What the search found beyond the rules themselves:
   of fields, of the last delete, of the full upsert; tombstones at or below H; and patches that wait, with their values,
   because the upsert that would show them is not older. Forgotten means "lower than all that comes", not "that of the
   row": the fields of a row above H must still be known as old. Where a mutation below H comes nevertheless, raising
-  them to H makes it late; dropping them lets an older value replace a newer one.
+  them to H makes it late; dropping them lets an older value replace a newer one. So a patch below H that sets a field
+  of a record must be noted as an insert below H is: the tombstone that expired may have cleared that field.
 - Writers. The loser must decide again with the winner's row, the order values of its fields, and all mutations that
   the fold left; the last one is not enough. The rows that it decided first may be laid over the winner's only where no
   two mutations are rivals. Keys on which it changed nothing count, too: with rivals they may change something now, and
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -260,3 +261,41 @@ def test_a_late_mutation_may_change_the_state() -> None:
     raised = meet(Kept(RECORD, 5, ("y", "x"), (5, 1)), fold_of(FIELDS, 0, Mutation("P", "k", 3, {"b": "x"})), "insert")
     cleared = meet(Kept(RECORD, 5, ("y", None), (5, None)), fold_of(FIELDS, 0, Mutation("D", "k", 3)), "insert")
     assert (raised.orders, cleared.orders) == ((5, 3), (5, 3))
+
+
+def differ_unnoted(horizon: int, note: Callable[[Kept, Mutation], bool]) -> bool:
+    """Return whether a tombstone that expired ever changes what is shown, although nothing was noted.
+
+    horizon: its order value. note: whether a mutation below the horizon is noted, by the state that it meets.
+    """
+    start = (Kept(TOMBSTONE, horizon), Kept(NOTHING))
+    found, left = {start}, [start]
+    while left:
+        kept, expired = left.pop()
+        if (kept.kind == RECORD, kept.values) != (expired.kind == RECORD, expired.values) and RECORD in (
+            kept.kind,
+            expired.kind,
+        ):
+            return True
+        for one in mutations((1, 2, 3), ["x"]):
+            if one.order >= horizon or not note(expired, one):
+                fold = fold_of(FIELDS, 0, one)
+                pair = (meet(kept, fold, "insert"), meet(expired, fold, "insert"))
+                left += [pair] if pair not in found else []
+                found.add(pair)
+    return False
+
+
+def test_a_patch_below_the_horizon_that_sets_a_field_is_noted() -> None:
+    """As an insert below it is: without the tombstone nothing says that the field was cleared later."""
+
+    def inserts(kept: Kept, one: Mutation) -> bool:
+        return kept.kind != RECORD and one.op != "D"
+
+    def inserts_or_sets(kept: Kept, one: Mutation) -> bool:
+        orders = dict(zip(FIELDS, kept.orders, strict=False))
+        return inserts(kept, one) or any((orders[name] or 0) <= one.order for name in one.given)
+
+    for horizon in (1, 2, 3):
+        assert not differ_unnoted(horizon, inserts_or_sets)
+    assert differ_unnoted(2, inserts)
