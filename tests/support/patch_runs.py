@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Plac
 from tests.support.small_runs import known
 from tests.support.text_runs import ENGINES
 
-COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", "late", "delete of unknown"}
-COUNTED |= {"patch of unknown", "waiting"}
+COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", "late", "delete of unknown", "truncate"}
+COUNTED |= {"patch of unknown", "waiting", "rejected"}
 LOWEST = b"%d" % lowest_order("long")
 HIGHEST = 30  # order value where its text is not the number
 
@@ -51,9 +52,9 @@ class Form:
 
     def line(self, one: Mutation, fields: Sequence[str], op: bool) -> str:
         order = [] if self.by_file else [self.order_text(one.order)]
-        codes = ["D" if one.op == "D" else "U"] if op else []
+        codes = [one.op if one.op in "DT" else "U"] if op else []
         values = [self.text_of(one.given[name]) if name in one.given else "~" for name in fields]
-        return self.mark.join([one.key, *order, *codes, *values])
+        return self.mark.join([one.key or "", *order, *codes, *values])
 
     def text_of(self, value: str | None) -> str:
         return self.null if value is None else value
@@ -74,6 +75,7 @@ BY_FILE = {
     "op.code.field.ordinal": "1",
     "op.code.in.master": "false",
     "unset.value": "~",
+    "truncate.op.code": "T",
     "reused.names": "accept",
 }
 BY_POSITION = {**BY_FILE, "op.code.field.ordinal": "2", "temporal.ordering.field.ordinal": "1"}
@@ -104,6 +106,7 @@ class Directory:
     fields: Sequence[str]
     form: Form
     unknown: str = "insert"
+    on: Callable[..., Any] | None = None  # `mutator.mutate` on Spark; None: the runner of tests, in a random order
     runs: int = 0
 
     def __post_init__(self) -> None:
@@ -130,12 +133,14 @@ class Directory:
             "memory.bytes": rng.choice(["40", "134217728"]),
             "consumed.files": "merge",
             "allow.empty.master": "true",
+            "reject.policy": "quarantine",
             **NO_LIMITS,
             **self.form.settings,
             "patch.unknown": self.unknown,
         }
         places: Any = {"master": str(master), "feed": [str(feed)], "output": str(self.output)}
-        report = local_engine.mutate(settings, **places, engine=rng.choice(self.form.engines), seed=rng.randrange(9))
+        on = self.on or partial(local_engine.mutate, seed=rng.randrange(9))
+        report = on(settings, **places, engine=rng.choice(self.form.engines))
         counts = self.model.run(rows)
         assert self.rows() == {
             key: (kept.order, tuple(map(self.form.text_of, kept.values)), kept.orders)
