@@ -1,7 +1,7 @@
 """Patches in any runs give what the reference model gives: rows, order values of fields, tombstones and counts.
 
 A world is a master and a few runs of upserts, patches and deletes, with late rows, ties, NULL beside unset, inserts
-after deletes and redelivery.
+after deletes, truncates and redelivery.
 """
 
 from __future__ import annotations
@@ -39,12 +39,19 @@ def world(rng: random.Random) -> tuple[list[Mutation], list[list[Mutation]]]:
     return [Mutation("U", key, order, dict.fromkeys(FIELDS, "m")) for key, order in at.items()], runs
 
 
+def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
+    at = rng.randint(0, len(rows))
+    return [*rows[:at], Mutation("T", None, rng.randint(1, 12)), *rows[at:]]
+
+
 @pytest.mark.parametrize("unknown", ["insert", "wait"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(rng=st.randoms(use_true_random=False))
 @law(150)
 def test_runs_into_a_directory_give_what_the_model_gives(form: Form, unknown: str, rng: random.Random) -> None:
     master, runs = world(rng)
+    if unknown == "insert":
+        runs = [with_truncate(rng, rows) if rng.random() < 0.3 else rows for rows in runs]
     with scratch() as work:
         place = Directory(work, FIELDS, form, unknown)
         place.start(master)

@@ -79,7 +79,7 @@ BY_FILE = {
     "reused.names": "accept",
 }
 BY_POSITION = {**BY_FILE, "op.code.field.ordinal": "2", "temporal.ordering.field.ordinal": "1"}
-BY_NAME = {"key": "id", "order_by": "at", "op": "op", "header": "true", "unset.value": "~"}
+BY_NAME = {"key": "id", "order_by": "at", "op": "op", "header": "true", "unset.value": "~", "truncate.op.code": "T"}
 TEXT = Form("text", BY_POSITION)
 FILE_NAMES = Form("file names", BY_FILE, by_file=True)
 FORMS = [
