@@ -16,6 +16,7 @@ from mutator.dataset.checksum import difference
 from mutator.errors.parts import place
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import Ints
+from mutator.rules.field_orders import widened
 from mutator.rules.order_columns import SEQUENCE
 from mutator.rules.order_values import NO_SEQUENCE
 from mutator.storage import storage_for
@@ -69,7 +70,9 @@ def taken_sides(stream: BinaryIO, wanted: Sequence[Any], rows: int, positions: I
 def _struct(table: Any, wanted: Sequence[Any], count: int) -> Any:
     """Return some columns of a number of rows; one that the pa.Table lacks is NULL."""
     columns = [
-        table.column(one.name).combine_chunks() if one.name in table.column_names else pa.nulls(count, one.type)
+        widened(table.column(one.name).combine_chunks(), one)
+        if one.name in table.column_names
+        else pa.nulls(count, one.type)
         for one in wanted
     ]
     return pa.StructArray.from_arrays(columns, fields=list(wanted))

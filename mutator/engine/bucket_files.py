@@ -192,6 +192,7 @@ class _DataFile(_BucketFile):
         if self._plan.keeps_orders or any(with_values(self._plan.kept(one)).any() for one in self._sides):
             columns = pa.Table.from_struct_array(pa.chunked_array(self._sides))
             columns = columns if self._plan.by_file_name else columns.drop_columns([SEQUENCE])
+            columns = self._plan.register.settled(columns)
             order = f"_mutator/order/{self.path}.order"
             with create(self._plan, self._staging, order) as side:
                 write_sides(side, columns, self._writer.rows_by_chunk)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints, exchanged, offsets_of, rows_between
+from mutator.rules.field_orders import FIELD_ORDERS, lists_of
 from mutator.rules.order_columns import encoded_lowest, flags, ranks
 from mutator.rules.patched_key import (
     BELOW_FLOOR,
@@ -41,7 +42,6 @@ from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
 from mutator.rules.truth_table import Decision
 from mutator.rules.typed_values import unequal
 
-FIELD_ORDERS = "field_orders"  # the side column
 NEVER = -1  # the place of the order value of what never was
 
 
@@ -305,9 +305,7 @@ class FieldByField:
         sort = np.argsort(keys, kind="stable")
         counts = np.bincount(keys, minlength=len(order))
         form = self._column.type
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         names = pa.array([*self._fields.names, None], pa.string()).take(pa.array(numbers[sort]))
         own = self._orders.take(pa.array(places[sort], mask=places[sort] == NEVER)).cast(form.value_type[1].type)
         entries = pa.StructArray.from_arrays([names, own], fields=[*form.value_type])
-        lists = pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(counts == 0, False)), entries)
-        return pa.StructArray.from_arrays([lists.cast(form)], fields=[self._column])
+        return pa.StructArray.from_arrays([lists_of(entries, counts).cast(form)], fields=[self._column])

@@ -31,9 +31,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints, exchanged
-from mutator.rules.field_by_field import FIELD_ORDERS, NEVER, FieldByField, SetFields, last_of, own_orders
+from mutator.rules.field_by_field import NEVER, FieldByField, SetFields, last_of, own_orders
+from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, orders_of_fields
 from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, competing, folded, folded_lows
-from mutator.rules.order_columns import column_type, flags
+from mutator.rules.order_columns import flags
 from mutator.rules.patched_key import (
     DELETED,
     LATE_ON_TOMBSTONE,
@@ -77,8 +78,13 @@ class Patches(Register):
     @property
     def side_columns(self) -> tuple[Any, ...]:  # type: ignore[override]
         """The order values of fields that differ from the record's."""
-        one = pa.struct([pa.field("field", pa.string()), pa.field("order", column_type(self.order_type))])
-        return (pa.field(FIELD_ORDERS, pa.list_(one)),)
+        return (column_of_orders(self.order_type),)
+
+    def settled(self, beside: Any) -> Any:
+        """Return side columns without the order values of fields that the rows lack now."""
+        at = beside.schema.get_field_index(FIELD_ORDERS)
+        orders = orders_of_fields(beside.column(at).combine_chunks(), self.fields.names)
+        return beside.set_column(at, beside.schema.field(at), orders)
 
     @property
     def buries_rows(self) -> bool:  # type: ignore[override]

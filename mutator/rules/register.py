@@ -193,6 +193,10 @@ class Register(ABC):
         """
         return np.full(len(beside), self.reads_rows)
 
+    def settled(self, beside: Any) -> Any:
+        """Return side columns, a pa.Table, as a directory keeps them: without values of what the rows lack now."""
+        return beside
+
     @abstractmethod
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:
         """Fold the mutations of one key, in the order of their precedence; there is at least one.

@@ -31,6 +31,7 @@ from mutator.formats.files.parquet import opened
 from mutator.pipeline.verify import Difference
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, wrong_orders
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import converted_orders, flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
@@ -78,7 +79,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     except (MutatorError, NotReadable) as fault:
         found.append(Difference(_why(fault), file.path, RESTORE))
     if file.sides is not None:
-        found += _side_file(snapshot, file, file.sides)
+        found += _side_file(plan, snapshot, file, file.sides, None if rows is None else rows.orders)
     rebuilt, why, wrong = None, None, list[Difference]()
     try:
         index = _index(snapshot, file)
@@ -100,14 +101,19 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     return Checked(tuple(found), has_index, None if has_index else rows, rebuilt)
 
 
-def _side_file(snapshot: Snapshot, file: FileEntry, sides: FileEntry) -> list[Difference]:
-    """Compare the side file of a file with its checksum and with the number of rows."""
+def _side_file(plan: Reading, snapshot: Snapshot, file: FileEntry, sides: FileEntry, orders: Any) -> list[Difference]:
+    """Compare the side file of a file with its checksum and with the rows. orders: of the rows; None: not known."""
+    own = column_of_orders(plan.rows.order_type)  # the plan of the newest version may have another order
+    wanted = tuple(own if one.name == FIELD_ORDERS else one for one in plan.side_columns)
     try:
         with faults("Parquet"), verified_file(snapshot.table, sides) as stream:
-            taken_sides(stream, (), file.rows, np.zeros(0, np.int64))
+            found = taken_sides(stream, wanted, file.rows, np.arange(file.rows))
     except (MutatorError, NotReadable) as fault:
         return [Difference(_why(fault), sides.path, RESTORE)]
-    return []
+    names = EarlierForms(snapshot.state, snapshot.table).schema(file.form).names
+    columns = zip(wanted, found.flatten(), strict=True) if wanted else ()
+    whys = (wrong_orders(column, names, orders) for one, column in columns if one.name == FIELD_ORDERS)
+    return [Difference(why, sides.path, RESTORE) for why in whys if why is not None]
 
 
 def _masks(file: FileEntry, hidden: Sequence[HiddenRows], keys: Any) -> list[Difference]:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 from contextlib import nullcontext
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.dataset.file_entry import DATA
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.frames.dataset import Dataset
 from mutator.table import commit
+from mutator.table.table import Table
 from tests.laws.test_patch_laws import FIELDS, mutation, world
-from tests.support import damaged_tables
+from tests.support import damaged_tables, local_engine
 from tests.support.effort import law
+from tests.support.no_limits import NO_LIMITS
+from tests.support.patch_model import Mutation
 from tests.support.patch_tables import BY_PARTITION, VersionedTable
 from tests.support.text_runs import scratch
+from tests.support.versioned import open_runner
 from tests.table.test_several_writers import PHASES, at_phase
 
 
@@ -51,3 +65,81 @@ def test_writers_that_race_give_what_the_model_gives(rng: random.Random) -> None
             place.model.run(slower)
             place.check()
         place.check_versions()
+
+
+TYPED = {"key": "id", "order_by": "at", "ignore.null.updates": "all", "allow.empty.master": "true", **NO_LIMITS}
+Merge = Callable[..., Any]  # merges the rows of columns; returns the records afterwards
+
+
+@pytest.fixture(params=["directory", "table"])
+def merge(request: pytest.FixtureRequest, tmp_path: Path) -> Merge:
+    """Return a function that merges rows into a directory or a table, in which NULL leaves a field unset."""
+    runs = itertools.count()
+
+    def merging(columns: dict[str, list[Any]], **settings: Any) -> dict[str, Any]:
+        number = next(runs)
+        feed, output = tmp_path / f"feed{number}" / f"{number}.parquet", tmp_path / f"out{number}"
+        feed.parent.mkdir()
+        pq.write_table(pa.table(columns), feed)
+        if request.param == "directory":
+            places: Any = {"master": tmp_path / f"out{number - 1}", "feed": feed.parent, "output": output}
+            engine = settings.pop("engine", "auto")
+            local_engine.mutate({**TYPED, **settings}, **places, engine=engine)
+            assert local_engine.verify(str(output)).differences == ()
+            return {row["id"]: row for row in Dataset(output).to_arrow().to_pylist()}
+        path = str(tmp_path / "table")
+        table = Table(path) if number else Table.create(path, TYPED)
+        table.apply(
+            str(feed), open_runner=open_runner, **{name.replace(".", "_"): one for name, one in settings.items()}
+        )
+        assert table.verify(open_runner=open_runner).problems == ()
+        return {row["id"]: row for batch in table.scan() for row in batch.to_pylist()}
+
+    return merging
+
+
+def test_order_values_of_fields_become_wider_with_the_order(merge: Merge) -> None:
+    merge({"id": ["1", "2"], "at": [5, 5], "p": ["x", "x"], "q": ["y", "y"]})
+    merge({"id": ["1"], "at": [9], "p": ["z"], "q": pa.nulls(1, pa.string())})
+    found = merge({"id": ["1"], "at": [Decimal("6.50")], "p": ["late"], "q": ["six"]})
+    assert (found["1"]["p"], found["1"]["q"]) == ("z", "six")
+    found = merge({"id": ["1"], "at": [Decimal("6.49")], "p": ["late"], "q": ["late"]})
+    assert (found["1"]["p"], found["1"]["q"]) == ("z", "six")
+
+
+def test_a_field_that_is_added_again_has_the_order_value_of_its_row(merge: Merge) -> None:
+    merge({"id": ["1", "2"], "at": [5, 5], "p": ["x", "x"], "q": ["y", "y"]})
+    merge({"id": ["1"], "at": [9], "p": ["z"], "q": pa.nulls(1, pa.string())})
+    merge({"id": ["2"], "at": [7], "p": ["w"]}, **{"removed.fields": "q", "unset.absent": "false"})
+    found = merge({"id": ["1", "2"], "at": [8, 8], "p": ["late", "v"], "q": ["late", "new"]})
+    assert [(row["p"], row["q"]) for row in found.values()] == [("z", None), ("v", "new")]
+
+
+@pytest.mark.parametrize("to", [{"order_by": "rank"}, {"order_by": "lsn", "order_keep": False}])
+def test_another_order_forgets_the_order_values_of_fields(to: dict[str, Any], tmp_path: Path) -> None:
+    place = VersionedTable(tmp_path, ("p", "rank"))
+    lines = ["a,5,U,x,1", "b,5,U,x,2", "a,9,U,z,~"]
+    for number, line in enumerate(lines):
+        (tmp_path / f"{number}.csv").write_text(f"id,at,op,p,rank\n{line}\n")
+        place.table.apply(str(tmp_path / f"{number}.csv"), open_runner=open_runner)
+    place.table.compact(everything=True)
+    assert any(file.sides for file in place.table.snapshot.of_role(DATA))
+
+    place.table.reorder(**to, order_type="long")
+    assert not any(file.sides for file in place.table.snapshot.of_role(DATA))
+    assert place.table.verify(open_runner=open_runner).problems == ()
+
+
+def test_full_upserts_read_no_rows_of_a_table_with_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, rng = VersionedTable(tmp_path, FIELDS), random.Random(1)
+    whole = dict.fromkeys(FIELDS, "x")
+    place.run([Mutation("U", key, 1, whole) for key in "abc"], rng)
+    place.run([Mutation("P", key, 4, {"p": "y"}) for key in "ab"], rng)
+    place.compact()
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveRows, "rows", None)
+        place.run([Mutation("U", key, 6, dict.fromkeys(FIELDS, "z")) for key in "ac"], rng)
+        place.run([Mutation("D", "b", 5)], rng)
+    place.run([Mutation("U", "c", 5, whole), Mutation("P", "a", 5, {"q": "late"})], rng)
+    place.compact()
+    assert not any(file.sides for file in place.table.snapshot.of_role(DATA))

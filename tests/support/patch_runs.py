@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from mutator.rules.field_orders import FIELD_ORDERS
 from mutator.rules.order_values import lowest_order
-from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.live_rows import LiveRows, taken_rows, taken_tombstones
-from mutator.rules.patches import FIELD_ORDERS, Patches
+from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders
 from mutator.rules.typed_values import from_row_bytes
 from mutator.table.table import Table
 from tests.support import local_engine
@@ -27,7 +27,7 @@ from tests.support.small_runs import known
 from tests.support.versioned import left_of, open_runner
 
 Rows = dict[str, Any]  # key -> (order value, values, order values of the fields)
-SIDES = Patches(None, "long").side_columns  # type: ignore[arg-type]  # no rows are taken apart
+SIDES = (column_of_orders("long"),)
 CSV = Form("table", {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "unset.value": "~"}, header=True)
 SETTINGS = {**CSV.settings, "header": "true", **NO_LIMITS}
 BY_PARTITION = {"partitioned.by": "id", "key.scope": "partition"}

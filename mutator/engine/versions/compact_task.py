@@ -28,6 +28,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import column_type, encoded_lowest, flags, from_texts, to_texts
 from mutator.rules.order_values import NO_SEQUENCE
+from mutator.rules.register import no_sides
 
 _ROWS = 1 << 18  # of an extent that are in memory at once, at most
 _BYTES = 32 << 20  # of Parquet, of all extents of a bucket, that are in memory at once
@@ -83,7 +84,8 @@ def compact_units(
             size = sum(extent.extent.rows for extent in data)
             for part in merged([rows.data(extent) for extent in data]):
                 if ordered is not None:
-                    part = replace(part, orders=_orders(ordered, part))
+                    none = no_sides(len(part), ordered.side_columns)  # order values of fields are of the other order
+                    part = replace(part, orders=_orders(ordered, part), sides=none)
                 writer.write(unit, part, size, packed=unit.partition in packed)
                 written += len(part)
             writer.end_unit()

@@ -33,6 +33,7 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
+from mutator.rules.field_orders import FIELD_ORDERS, orders_of_fields
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import converted_orders, flags
 from mutator.rules.register import no_sides
@@ -224,7 +225,8 @@ class LiveRows:
     def sides(self, file: FileEntry, positions: Ints, wanted: Sequence[Any]) -> Any:
         """Return side columns of the rows of a file at some positions, a pa.StructArray; NULLs without a side file.
 
-        positions: ascending. wanted: the fields; without any, nothing is read.
+        positions: ascending. wanted: the fields; without any, nothing is read. A field of the rows that was removed,
+        or removed and added again, has no order value of its own.
         """
         if file.sides is None or not wanted:
             return no_sides(len(positions), wanted)
@@ -232,9 +234,15 @@ class LiveRows:
         self._verify(file.sides)
         try:
             with faults("Parquet"), opened_file(table, file.sides) as stream:
-                return taken_sides(stream, wanted, file.rows, positions)
+                found = taken_sides(stream, wanted, file.rows, positions)
         except NotReadable as fault:
             raise damaged(table, file.sides, fault) from None
+        names = [name for name in self.forms.schema().names if self.forms.has(file.form, name)]
+        columns = zip(wanted, found.flatten(), strict=True)
+        return pa.StructArray.from_arrays(
+            [orders_of_fields(column, names) if one.name == FIELD_ORDERS else column for one, column in columns],
+            fields=list(wanted),
+        )
 
     def _verify(self, stored: FileEntry) -> None:
         """Compare a file with its checksum, if it was not compared before. Raises StateError."""
