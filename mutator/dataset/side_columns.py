@@ -19,6 +19,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.field_orders import widened
 from mutator.rules.order_columns import SEQUENCE
 from mutator.rules.order_values import NO_SEQUENCE
+from mutator.rules.register import with_values
 from mutator.storage import storage_for
 
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
@@ -27,11 +28,12 @@ WAITING = "waiting"  # the column of rows that are kept beside tombstones
 
 _ROWS = 1 << 17  # rows of one row group; with _BYTES, bounds the memory that reading needs
 _BYTES = 64 << 20  # of tombstones of one row group
-_BY_CHUNK = b"mutator.rows_by_chunk"
+_BY_CHUNK, _COUNT = b"mutator.rows_by_chunk", b"mutator.rows"
+_ROW = "_row"  # the column of row numbers, where rows without values are left out
 
 
 def write_sides(stream: BinaryIO, columns: Any, rows_by_chunk: Sequence[int]) -> None:
-    """Write what is kept beside each row of a data file.
+    """Write what is kept beside each row of a data file. Rows without a value are left out if most are.
 
     columns: a pa.Table, one row per row of the data file; sequences, if there are any, are the first column.
     rows_by_chunk: number of rows that begin in each checksum chunk of the data file, so that a task that reads one
@@ -42,7 +44,12 @@ def write_sides(stream: BinaryIO, columns: Any, rows_by_chunk: Sequence[int]) ->
         values = pc.if_else(pc.equal(values, NO_SEQUENCE), pa.scalar(None, pa.int64()), values)
         columns = columns.set_column(0, SEQUENCE, values)
     counts = b",".join(b"%d" % count for count in rows_by_chunk)
-    columns = columns.combine_chunks().replace_schema_metadata({_BY_CHUNK: counts})
+    metadata = {_BY_CHUNK: counts, _COUNT: b"%d" % columns.num_rows}
+    columns = columns.combine_chunks()
+    rows = np.flatnonzero(with_values(columns.to_struct_array().combine_chunks()))
+    if 2 * len(rows) < columns.num_rows:
+        columns = columns.take(pa.array(rows)).append_column(_ROW, pa.array(rows))
+    columns = columns.replace_schema_metadata(metadata)
     with _writer(stream, columns.schema) as writer:
         writer.write_table(columns, row_group_size=_ROWS)
 
@@ -53,18 +60,36 @@ def taken_sides(stream: BinaryIO, wanted: Sequence[Any], rows: int, positions: I
     wanted: the fields; a column that the file lacks is NULL. rows: of the data file. positions: ascending.
     """
     file = pq.ParquetFile(stream, page_checksum_verification=True)
-    if file.metadata.num_rows != rows:
-        raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
+    if (count := _count(file)) != rows:
+        raise NotReadable(f"it is of {count:,} rows and should be of {rows:,}")
+    return _struct(_at(file, wanted, positions), wanted, len(positions))
+
+
+def _count(file: Any) -> int:
+    """Return the number of rows of the data file that a side file is of."""
+    stated = (file.schema_arrow.metadata or {}).get(_COUNT)
+    return int(file.metadata.num_rows if stated is None else stated)
+
+
+def _at(file: Any, wanted: Sequence[Any], positions: Ints) -> Any:
+    """Return those of some columns that a side file has, beside the rows at some positions, a pa.Table."""
     names = [field.name for field in wanted if field.name in file.schema_arrow.names]
     parts, start = [file.schema_arrow.empty_table().select(names)], 0
+    if _ROW in file.schema_arrow.names and names:
+        table = file.read(columns=[*names, _ROW], use_threads=False)
+        rows = table.column(_ROW).to_numpy()
+        at = np.minimum(np.searchsorted(rows, positions), max(len(rows) - 1, 0))
+        lack = rows[at] != positions if len(rows) else np.ones(len(positions), np.bool_)
+        return table.select(names).take(pa.array(at, mask=lack))
     for group in range(file.num_row_groups if names else 0):
         end = start + file.metadata.row_group(group).num_rows
         first, last = np.searchsorted(positions, [start, end])
         if first < last:
-            table = file.read_row_group(group, columns=names, use_threads=False)
-            parts.append(table.take(pa.array(positions[first:last] - start)))
+            table, own = file.read_row_group(group, columns=names, use_threads=False), positions[first:last] - start
+            whole = own[-1] - own[0] == len(own) - 1
+            parts.append(table.slice(own[0], len(own)) if whole else table.take(pa.array(own)))
         start = end
-    return _struct(pa.concat_tables(parts), wanted, len(positions))
+    return pa.concat_tables(parts)
 
 
 def _struct(table: Any, wanted: Sequence[Any], count: int) -> Any:
@@ -86,16 +111,9 @@ def read_sides(stream: BinaryIO, wanted: Sequence[Any], chunk: int | None = None
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     counts = [int(count) for count in (file.schema_arrow.metadata or {}).get(_BY_CHUNK, b"").split(b",") if count]
     first = 0 if chunk is None else sum(counts[:chunk])
-    last = file.metadata.num_rows if chunk is None else first + sum(counts[chunk : chunk + 1])
-    names = [field.name for field in wanted if field.name in file.schema_arrow.names]
-    found, start = [file.schema_arrow.empty_table().select(names)], 0
-    for group in range(file.num_row_groups):
-        rows = file.metadata.row_group(group).num_rows
-        if start < last and start + rows > first:
-            table = file.read_row_group(group, columns=names)
-            found.append(table.slice(max(first - start, 0), min(last, start + rows) - max(first, start)))
-        start += rows
-    columns = _struct(pa.concat_tables(found), wanted, max(min(last, start) - first, 0)).flatten()
+    last = _count(file) if chunk is None else first + sum(counts[chunk : chunk + 1])
+    positions = np.arange(first, min(last, _count(file)))
+    columns = _struct(_at(file, wanted, positions), wanted, len(positions)).flatten()
     columns[0] = columns[0].fill_null(NO_SEQUENCE)
     return pa.StructArray.from_arrays(columns, fields=list(wanted))
 

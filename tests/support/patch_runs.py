@@ -70,6 +70,15 @@ class Form:
         return self.order_of(f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}")
 
 
+def beside(path: Path | None, rows: int) -> list[dict[str, Any]]:
+    """Return what a side file has beside the rows of its data file, read without the package."""
+    found = [] if path is None else pq.ParquetFile(path).read().to_pylist()
+    if not found or "_row" not in found[0]:
+        return found or [{}] * rows
+    numbered = {one["_row"]: one for one in found}
+    return [numbered.get(row, {}) for row in range(rows)]
+
+
 BY_FILE = {
     "id.field.ordinals": "0",
     "op.code.field.ordinal": "1",
@@ -174,8 +183,7 @@ class Directory:
 
     def sides(self, part: Any, rows: int) -> list[dict[str, Any]]:
         """Return what is kept beside the rows of a data file, read without the package."""
-        found = None if part.order is None else pq.read_table(self.output / part.order)
-        return found.to_pylist() if found is not None and found.num_columns else [{}] * rows
+        return beside(None if part.order is None else self.output / part.order, rows)
 
     def tombstones(self) -> tuple[dict[str, int], dict[str, Any]]:
         """Return the order values of tombstones, and what waits: of the last delete, the fields, and their orders."""

@@ -22,7 +22,7 @@ from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place
-from tests.support.patch_runs import COUNTED, LOWEST, Form
+from tests.support.patch_runs import COUNTED, LOWEST, Form, beside
 from tests.support.small_runs import known
 from tests.support.versioned import left_of, open_runner
 
@@ -76,7 +76,7 @@ def rows_in(directory: Path, fields: Sequence[str]) -> Rows:
     found = Rows()
     for part in known(directory).files:
         rows = pq.ParquetFile(directory / part.path).read().to_pylist()
-        kept = [{}] * len(rows) if part.order is None else pq.ParquetFile(directory / part.order).read().to_pylist()
+        kept = beside(None if part.order is None else directory / part.order, len(rows))
         found |= {row["id"]: of_row(fields, row, own) for row, own in zip(rows, kept, strict=True)}
     return found
 
