@@ -50,6 +50,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _op_codes(rows.ops, operation, given)
     yield from _decided(rows.ops, given)
     yield from _of_other_dialects(rows.ops, given)
+    yield from _unset_fields(rows, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _order_twice(rows.order, given)
@@ -90,6 +91,30 @@ def _op_field(rows: RowSpec) -> Messages:
         yield f"{setting('op.code.field.ordinal')}: field {op} is also a field of {setting('id.field.ordinals')}"
     if op in rows.order.fields:
         yield f"{setting('op.code.field.ordinal')}: field {op} is also the {setting('temporal.ordering.field.ordinal')}"
+
+
+def _unset_fields(rows: RowSpec, given: Given) -> Messages:
+    listing, nulls = rows.ops.listing, rows.ops.ignored_nulls
+    roles = {
+        "id.field.ordinals": rows.key.ids,
+        "temporal.ordering.field.ordinal": rows.order.fields,
+        "op.code.field.ordinal": () if rows.ops.field is None else (rows.ops.field,),
+        "partitioned.by": [one.source for one in rows.key.partitions],
+    }
+    for key, fields in roles.items():
+        if listing is not None and listing in fields:
+            yield f"{setting('columns.to.update')}: field {listing} is also a field of {setting(key)}"
+    named = () if nulls is None or nulls.others else nulls.named
+    for field in (*rows.key.ids, *rows.order.fields):
+        if field in named:
+            yield (
+                f"{setting('ignore.null.updates')}: field {field} is part of the ID or of the order value, which every "
+                "row needs; leave it out"
+            )
+    for key in ("unset.absent", "columns.to.update") if rows.ops.dialect is not None else ():
+        if key in given and given[key] not in (False, "false"):
+            chosen = setting(f"feed.dialect = {rows.ops.dialect}")
+            yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, whose messages say what they send"
 
 
 def _partition_columns(output: OutputSpec) -> Messages:

@@ -1,7 +1,6 @@
 """Choose the register of a run, for merges and for explain."""
 
 from dataclasses import replace
-from typing import Any
 
 from mutator.config.settings import Config
 from mutator.dataset.state import State
@@ -10,7 +9,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.patches import Patches
 from mutator.rules.register import Register
-from mutator.rules.unset_fields import UnsetFields
+from mutator.rules.unset_fields import whole_alone
 
 PATCHES = "patches"  # in the specification of a place: what a patch of an unknown record does
 
@@ -21,16 +20,10 @@ def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
     ops = config.rows.ops
     found = recorded or (ops.patch_unknown if ops.has_patches else None)
     if config.operation.overwrites:
-        rows = replace(rows, layouts={name: _whole(one, config.operation.name) for name, one in rows.layouts.items()})
+        own = {name: one for name, one in rows.layouts.items() if one.unset is not None}
+        whole = {name: replace(one, unset=whole_alone(one.unset, config.operation.name)) for name, one in own.items()}
+        rows = replace(rows, layouts={**rows.layouts, **whole})
     return rows if found is None else replace(rows, spec={**rows.spec, PATCHES: found})
-
-
-def _whole(layout: Any, operation: str) -> Any:
-    """Return the layout of a feed whose rows must set all fields: there is nothing to keep a value of."""
-    if not isinstance(layout.unset, UnsetFields):
-        return layout
-    why = f"and write.operation={operation} replaces whole records; send it, or NULL"
-    return replace(layout, unset=replace(layout.unset, whole=why))
 
 
 def register_of(config: Config, rows: RowPlan, *, full: bool) -> Register:

@@ -1,4 +1,4 @@
-"""Which fields the rows of a file leave unset, as the settings say it, where fields have names.
+"""Which fields the rows of a file leave unset, as the settings say it.
 
     unset.value          a text in a field that was not sent
     unset.absent         fields that the file lacks, or members that a row lacks
@@ -12,7 +12,7 @@ key, are in every row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,12 +88,11 @@ class UnsetFields:
         def note(name: str, rows: Flags) -> None:
             found[name] = found[name] | rows if name in found else rows
 
-        nulls = frozenset[str]() if self.whole else self.nulls
-        for name in self.lacking if self.absent else self.lacking & nulls - self.defaults:
+        for name in self.lacking if self.absent else self.lacking & self.nulls - self.defaults:
             note(name, np.ones(count, np.bool_))
         for name, rows in said.items():
             note(name, rows)
-        for name in nulls - self.lacking:
+        for name in self.nulls - self.lacking:
             note(name, are_null(name))
         if self.value is not None:
             wanted = pa.scalar(self.value, pa.large_binary())
@@ -119,7 +118,7 @@ class UnsetFields:
         faults = {reason: found[name] for reason, name in reasons.items()}
         if self.whole:
             others = [name for name in found if name not in self.needed]
-            faults |= {f"field {name} is not sent, {self.whole}": found[name] & ~deletes for name in others}
+            faults |= {f"field {name} {self.whole}": found[name] & ~deletes for name in others}
         return faults
 
     def masked(self, found: Mapping[str, Flags], deletes: Flags) -> list[Flags] | None:
@@ -128,6 +127,42 @@ class UnsetFields:
             return None
         none = np.zeros(len(deletes), np.bool_)
         return [found.get(name, none) & ~deletes for name in self.fields]
+
+
+@dataclass(frozen=True)
+class UnsetTexts:
+    """Which fields of delimited text say nothing, by their text."""
+
+    value: bytes | None = None
+    null: bytes = b""
+    nulls: frozenset[int] = frozenset()  # the fields in which NULL says nothing; ordinals of written rows
+    whole: str = ""  # as in ``UnsetFields``
+
+    def are_unset(self, number: int, column: Any) -> Flags:
+        """Return which rows leave a field unset. column: pa.Array of large_binary."""
+        found = np.zeros(len(column), np.bool_)
+        for text in self._texts(number):
+            found |= flags(pc.equal(column, pa.scalar(text, pa.large_binary())))
+        return found
+
+    def is_unset(self, number: int, text: bytes) -> bool:
+        """Return whether a row leaves a field unset."""
+        return text in self._texts(number)
+
+    def _texts(self, number: int) -> list[bytes]:
+        return [
+            *([] if self.value is None else [self.value]),
+            *([self.null] if number in self.nulls else []),
+        ]
+
+
+def whole_alone(unset: Any, operation: str) -> Any:
+    """Return what rows must be where an overwrite has nothing to keep a value of; there NULL says NULL.
+
+    unset: ``UnsetFields`` or ``UnsetTexts``.
+    """
+    why = f"is not sent, and write.operation={operation} replaces whole records: send all fields"
+    return replace(unset, nulls=frozenset(), whole=why)
 
 
 def _names(text: bytes) -> Collection[str]:

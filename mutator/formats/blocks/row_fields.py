@@ -126,14 +126,18 @@ class ColumnFields:
 
 def text_masks(layout: RowLayout, rows: Any, deletes: Flags) -> Any:
     """Return the masks of rows, as ``masks_of`` does. layout: of the feed. rows: as they would be written."""
-    if layout.unset is None:
+    unset = layout.unset
+    if unset is None:
         return pa.nulls(len(rows))
-    value = pa.scalar(layout.unset, _TEXT)
-    some = np.flatnonzero(flags(pc.match_substring(rows, layout.unset)) & ~deletes)
+    some = np.flatnonzero(~deletes)
+    if not unset.nulls:
+        some = (
+            some[:0] if unset.value is None else np.flatnonzero(flags(pc.match_substring(rows, unset.value)) & ~deletes)
+        )
     if not len(some):
         return pa.nulls(len(rows), pa.binary())
     columns = _written(layout).columns(rows.take(pa.array(some)))
-    found = masks_of([flags(pc.equal(column, value)) for column in columns])
+    found = masks_of([unset.are_unset(number, column) for number, column in enumerate(columns)])
     return exchanged(pa.nulls(len(rows), pa.binary()), [(some, found)])
 
 
@@ -141,15 +145,17 @@ def text_mask(layout: RowLayout, row: bytes) -> bytes | None:
     r"""Return the mask of one row that is not a delete; None if it sets all fields.
 
     >>> from mutator.rules.delimiter.field_delimiter import parse
-    >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), width=3, unset=b"~")
+    >>> from mutator.rules.unset_fields import UnsetTexts
+    >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), width=3, unset=UnsetTexts(b"~"))
     >>> text_mask(layout, b"a,~,3"), text_mask(layout, b"a,2,3")
     (b'\x02', None)
     """
-    assert layout.unset is not None
-    if layout.unset not in row:
+    unset = layout.unset
+    assert unset is not None
+    if not unset.nulls and (unset.value is None or unset.value not in row):
         return None
     parts = _written(layout).parts(row)
-    number = sum(1 << place for place, part in enumerate(parts) if part == layout.unset)
+    number = sum(1 << place for place, part in enumerate(parts) if unset.is_unset(place, part))
     return number.to_bytes((len(parts) + 7) // 8, "little") if number else None
 
 

@@ -17,6 +17,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.errors.display import counted, quoted
 from mutator.formats.blocks.block_type import Ignored, Truncate
@@ -24,15 +26,15 @@ from mutator.formats.values.row_filter import Scope
 from mutator.rules.byte_columns import ByteColumn, Flags
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
-from mutator.rules.order_columns import parse_column
+from mutator.rules.order_columns import flags, parse_column
 from mutator.rules.order_tuples import encoder, orders_of_parts
 from mutator.rules.order_types import parts_of
 from mutator.rules.order_values import Parser, order_parser
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
+from mutator.rules.unset_fields import NOT_SENT, UnsetTexts
 
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
-UNSENT = "is not sent, and every row needs it"
 _KEPT = 1024  # op codes whose meaning is remembered
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]]
 
@@ -60,13 +62,33 @@ class RowLayout:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
     scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
-    unset: bytes | None = None  # the text of a field that was not sent; None: all fields are
+    unset: UnsetTexts | None = None  # of the feed; None: its rows set all fields
 
     @property
     def always_set(self) -> dict[int, str]:
-        """The fields that no row leaves unset, and what they are."""
+        """The fields that no row leaves unset, and why a row that does is a reject."""
         found = {**dict.fromkeys(self.id_fields, "ID"), **dict.fromkeys(self.order_fields, "order value")}
-        return found | (dict.fromkeys(self.partition_sources, "partition") if self.placed else {})
+        found |= dict.fromkeys(self.partition_sources, "partition") if self.placed else {}
+        return {field: f"field {field} ({what}) {NOT_SENT}" for field, what in found.items()}
+
+    @property
+    def set_by_upserts(self) -> dict[int, str]:
+        """The fields that no upsert leaves unset, beside those, and why one that does is a reject."""
+        if self.unset is None or not self.unset.whole:
+            return {}
+        others = {*range(self.width or 0)} - {*self.always_set, self.envelope.field}
+        return {field: f"field {field} {self.unset.whole}" for field in sorted(others)}
+
+    def are_sent(self, column: Callable[[int], Any], delete: Flags) -> Flags:
+        """Return which rows set all fields that they need. column: returns a field, a pa.Array of large_binary."""
+        good = np.ones(len(delete), np.bool_)
+        if self.unset is not None and self.unset.value is not None:
+            value = pa.scalar(self.unset.value, pa.large_binary())
+            for field in self.always_set:
+                good &= ~flags(pc.equal(column(field), value))
+            for field in self.set_by_upserts:
+                good &= ~flags(pc.equal(column(field), value)) | delete
+        return good
 
     @property
     def lacks_partition(self) -> bool:
@@ -125,8 +147,9 @@ def compile_reader(layout: RowLayout) -> Reader:
     op, placed, lacks_partition = layout.envelope.field, layout.placed, layout.lacks_partition
     order_of, operation = _order_reader(layout), lru_cache(_KEPT)(layout.envelope.operation)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
-    without_op, scope, unset = operation(b""), layout.scope, layout.unset
+    without_op, scope, unset = operation(b""), layout.scope, None if layout.unset is None else layout.unset.value
     always_set = () if unset is None else (*layout.always_set.items(),)
+    of_upserts = (*layout.set_by_upserts.items(),)
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
@@ -142,9 +165,9 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise NoRecord(Truncate(None if order_of is None else order_of(items)))
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)
-        for field, meaning in always_set:
+        for field, reason in always_set if kind == DELETE else (*always_set, *of_upserts):
             if items[field] == unset:
-                raise Unreadable(f"field {field} ({meaning}) {UNSENT}")
+                raise Unreadable(reason)
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
         order, is_delete = None if order_of is None else order_of(items), kind == DELETE
         if kind == REJECTED:

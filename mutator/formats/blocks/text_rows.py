@@ -36,7 +36,6 @@ from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, join
 from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
@@ -357,8 +356,7 @@ def _block(
         good &= ordered
         if layout.lacks_partition:
             good[:] = False
-        for field in layout.always_set if layout.unset is not None else ():
-            good &= ~flags(pc.equal(table.field(data, rows, field).take(), pa.scalar(layout.unset, pa.large_binary())))
+        good &= layout.are_sent(lambda field: table.field(data, rows, field).take(), delete)
         if layout.partition:
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)

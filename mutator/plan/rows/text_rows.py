@@ -31,6 +31,7 @@ from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETES, UPSERTS
 from mutator.rules.order_types import has_position, record_fields, recorded_fields, type_of_fields
+from mutator.rules.unset_fields import UnsetTexts
 
 
 def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -42,6 +43,8 @@ def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tupl
     elif rows.ops.said_in is not None:
         yield "snapshot.as.of", rows.ops.said_in
     yield from (("partitioned.by", field) for field in partition)
+    nulls = rows.ops.ignored_nulls
+    yield from (("ignore.null.updates", field) for field in (() if nulls is None else nulls.named))
     yield from (("sync.scope", int(one.column) if one.column.isdigit() else one.column) for one in rows.ops.scope)
 
 
@@ -86,16 +89,32 @@ def _layouts(
         joint=rows.text.joint,
         partition=fields,
         scope=scope_of_ordinals(rows.ops.scope),
-        unset=None if rows.ops.unset is None else rows.ops.unset.encode(),
     )
     if op is None or op_in_master:
         master = replace(feed, width=master_width, envelope=feed.envelope.of_records())
     else:
         master = replace(_without_op(feed, op), width=master_width)
-    master = replace(master, scope=None, unset=None)  # rows of the master may be anywhere
+    master = replace(master, scope=None)  # rows of the master may be anywhere
     stored = feed if op is None or not feed.cut_op else _without_op(feed, op)
-    written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records(), unset=None)
-    return replace(feed, placed=partitioning.by_partition), master, written
+    written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records())
+    feed = replace(feed, placed=partitioning.by_partition)
+    return replace(feed, unset=_unset(rows, feed)), master, written
+
+
+def _unset(rows: RowSpec, feed: RowLayout) -> UnsetTexts | None:
+    """Return which fields of the feed say nothing. Raises ConfigError where rows may have any number of fields."""
+    ops = rows.ops
+    if not ops.has_patches:
+        return None
+    if feed.width is None:
+        faults = "rows have any number of fields, so none can be merged field by field; set field.count to the number"
+        raise error("config", where=setting("field.count"), faults=faults)
+    op = feed.envelope.field
+    own = [field for field in range(feed.width) if field not in feed.always_set and field != op]
+    nulls = [] if ops.ignored_nulls is None else ops.ignored_nulls.among(own)
+    moved_by = without_field(op) if op is not None and feed.cut_op else int
+    value = None if ops.unset is None else ops.unset.encode()
+    return UnsetTexts(value, rows.text.csv_null, frozenset(map(moved_by, nulls)))
 
 
 def _without_op(layout: RowLayout, op: int) -> RowLayout:
@@ -222,15 +241,16 @@ def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
     given = {
         "order.keep=false": rows.order.keep is False,
         "null.order": rows.order.null != "reject",
-        "unset.absent=true": rows.ops.absent,
-        "ignore.null.updates": rows.ops.ignored_nulls is not None,
-        "columns.to.update": rows.ops.listing is not None,
         "output.schema": output.schema,
         "output.codec": output.codec,
         **{f"default.{field}": True for field in output.defaults},
     }
     what = "has no meaning for delimited text, whose rows stay as they are"
-    raise_all([*faults, *((key, what, "leave it out") for key, is_given in given.items() if is_given)])
+    faults += [(key, what, "leave it out") for key, is_given in given.items() if is_given]
+    by_name = {"unset.absent=true": rows.ops.absent, "columns.to.update": rows.ops.listing is not None}
+    what = "needs files whose fields have names, and those of delimited text have none"
+    cure = f"set {setting('input.format=csv')}, and {setting('field.names')} if the files have no header"
+    raise_all([*faults, *((key, what, cure) for key, is_given in by_name.items() if is_given)])
 
 
 def _delimiter(spec: dict[str, str]) -> Delimiter:
