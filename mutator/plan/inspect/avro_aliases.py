@@ -97,6 +97,7 @@ def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
         return replace(one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name)
 
     key, order, ops = rows.key, rows.order, rows.ops
+    nulls = ops.ignored_nulls
     return replace(
         rows,
         key=replace(key, ids=tuple(map(common, key.ids)), partitions=tuple(map(level, key.partitions))),
@@ -106,6 +107,8 @@ def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
             field=common(ops.field),
             as_of=TimeField(common(ops.said_in)) if isinstance(ops.as_of, TimeField) else ops.as_of,
             scope=tuple(replace(one, column=common(one.column)) for one in ops.scope),
+            listing=common(ops.listing),
+            ignored_nulls=None if nulls is None else nulls._replace(named=tuple(map(common, nulls.named))),
         ),
     )
 

@@ -349,8 +349,8 @@ def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, .
 def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ...], of_master: bool) -> tuple[str, ...]:
     """Return the names of the fields of a file without a header.
 
-    A delete file may have the ID fields alone, a row of the master may lack the op code, and one in a partition
-    directory the fields that are in its name.
+    A delete file may have the ID fields alone, a row of the master may lack the op code and the list of fields that are
+    sent, and one in a partition directory the fields that are in its name.
     """
     if has_ids_alone(rows, source, len(field_names)):
         return id_names(rows.key, field_names)
@@ -358,8 +358,13 @@ def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ..
         return field_names
     above = {name for name, _ in values_above(source.path)}
     in_path = {name for name in field_names if name in above}
-    op = {one for at, one in enumerate(field_names) if str(rows.ops.field).lower() in (str(at), one.lower())}
-    fewer = (op, in_path, op | in_path) if of_master else (in_path, op)
+
+    def named(field: Any) -> set[str]:
+        return {one for at, one in enumerate(field_names) if str(field).lower() in (str(at), one.lower())}
+
+    op, listing = named(rows.ops.field), named(rows.ops.listing)
+    ways = dict.fromkeys(map(frozenset, (op, op | listing, listing)))
+    fewer = (*ways, in_path, *(one | in_path for one in ways)) if of_master else (in_path, op)
     found = (tuple(name for name in field_names if name not in lacking) for lacking in fewer)
     return next((names for names in found if len(names) == source.width), field_names)
 
