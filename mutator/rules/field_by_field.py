@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints, exchanged, offsets_of, rows_between
+from mutator.rules.byte_columns import Flags, Ints, offsets_of, rows_between
 from mutator.rules.field_orders import FIELD_ORDERS, lists_of
 from mutator.rules.order_columns import encoded_lowest, flags, ranks
 from mutator.rules.patched_key import (
@@ -210,8 +210,9 @@ class FieldByField:
     def _new_fields(self) -> tuple[list[Any], Flags]:
         """Return the fields that records get, and which records have others; give fields the places of their orders."""
         count = len(self._old)
-        news = self._fields.columns(self._rows) if self._mutations else None
-        olds = self._fields.columns(self._old_rows()) if self._olds.rows is not None else None
+        news = self._columns(self._rows, ~self._deletes) if self._mutations else None
+        rows = self._olds.rows
+        olds = None if rows is None else self._columns(rows, flags(rows.is_valid()))
         columns, differ = [], np.zeros(count, np.bool_)
         has_row = self._was_waiting | (self._kind == RECORD)
         for number, at in enumerate(self._at):
@@ -236,14 +237,13 @@ class FieldByField:
                 at[wins] = top[wins]
         return columns, differ
 
-    def _old_rows(self) -> Any:
-        """Return the rows that are there, one of NULLs where none is."""
-        rows = self._olds.rows
-        if not rows.null_count:
-            return rows
-        none = np.flatnonzero(flags(rows.is_null()))
-        empty = self._fields.rows([self._fields.null(number) for number in range(len(self._at))])
-        return exchanged(rows, [(none, pa.concat_arrays([empty] * len(none)).cast(rows.type))])
+    def _columns(self, rows: Any, chosen: Flags) -> list[Any]:
+        """Return the fields of rows, NULL where a row is not chosen: there is none, or a delete may lack fields."""
+        if chosen.all():
+            return self._fields.columns(rows)
+        index = pa.array(np.cumsum(chosen) - 1, mask=~chosen)
+        found = self._fields.columns(rows.filter(pa.array(chosen)))
+        return [column.take(index) for column in found]
 
     def _cases(
         self, differ: Flags, older: Flags, deletes: Flags, lives: Flags, pending: Flags, sides: Any

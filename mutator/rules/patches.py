@@ -117,8 +117,9 @@ class Patches(Register):
         sets = SetFields(bag.rows("unset", rows), deletes)
         rivals = top & (np.bincount(key[top], minlength=len(begins)) > 1)[key]
         mixed = (bag.rows("mixed", rows) & top) | (rivals & (deletes != deletes[last[key]]))
-        columns = self.fields.columns(bag.rows("written", rows[rivals])) if rivals.any() else []
-        of_rivals = np.cumsum(rivals) - 1
+        whole = rivals & ~deletes  # a delete may lack fields
+        columns = self.fields.columns(bag.rows("written", rows[whole])) if whole.any() else []
+        of_whole = np.cumsum(whole) - 1
         keep = np.zeros(len(rows), np.bool_)
         keep[last] = True
         if self.unknown != "insert":
@@ -130,11 +131,11 @@ class Patches(Register):
             if not own.all():
                 tops = last_of(own, begins)
                 keep[tops[tops != NEVER]] = True
-            compared = np.flatnonzero(rivals & own & ~deletes)
+            compared = np.flatnonzero(whole & own)
             others = tops[key[compared]]
             compared, others = compared[~deletes[others]], others[~deletes[others]]
             if len(compared):
-                one, other = (columns[number].take(pa.array(of_rivals[some])) for some in (compared, others))
+                one, other = (columns[number].take(pa.array(of_whole[some])) for some in (compared, others))
                 mixed[compared] |= unequal(one, other)
         counts = bag.rows("counts", rows).copy()
         counts[last] += np.add.reduceat(np.where(keep, 0, counts), begins)

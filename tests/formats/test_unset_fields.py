@@ -132,7 +132,7 @@ def test_a_field_that_may_be_unset_may_be_null(tmp_path: Path) -> None:
     work = Work(tmp_path)
     work.put_avro("master/m", avro(*fields), [{"id": 1, "at": 1, "price": 30, "name": "lamp"}])
     work.put_avro("feed/f", avro(*fields[:3]), [{"id": 2, "at": 2, "price": 5}])
-    report = work.run({"unset.absent": "true"})
+    report = work.run({"unset.absent": "true", "patch.unknown": "insert"})
     assert "field name may be NULL from now on: a patch may begin a record without it" in report.notes
     assert [row["name"] for row in work.rows()] == ["lamp", None]
     work.put("own.avsc", str(avro(*fields)).replace("'", '"').encode())
@@ -161,3 +161,17 @@ def test_values_that_are_not_listed_need_no_type(tmp_path: Path) -> None:
     table.apply(str(tmp_path / "feed1"))
     table.apply(str(tmp_path / "feed2"), columns_to_update="sent", deleted_record_file_prefix="deleted")
     assert sorted(row["name"] + str(row["price"]) for row in table.scan().to_arrow().to_pylist()) == ["b7", "x1"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_delete_may_lack_fields_beside_patches(tmp_path: Path, engine: str) -> None:
+    """Its encoded record has no value of a field that may not be NULL, and is never taken apart."""
+    fields = [("id", "int"), ("at", "long"), ("name", "string")]
+    nullable = [*fields[:2], ("op", "string"), ("name", ["null", "string"])]
+    work = Work(tmp_path, engine)
+    work.put_avro("master/m", avro(*fields), [{"id": n, "at": 1, "name": "lamp"} for n in (1, 2)])
+    rows = [(1, 2, "D", None), (1, 3, "U", "sofa"), (2, 2, "U", None), (2, 2, "D", None)]
+    names = [name for name, _ in nullable]
+    work.put_avro("feed/f", avro(*nullable), [dict(zip(names, row, strict=True)) for row in rows])
+    work.run({"op": "op", "ignore.null.updates": "name"})
+    assert values(work) == [(1, 3, "sofa")]

@@ -238,7 +238,8 @@ class TextSpec:
         "csv.null",
         forms.NULL,
         "",
-        "the unquoted text that means NULL in CSV, and in delimited text with a `feed.dialect`",
+        "the unquoted text that means NULL in CSV, and in delimited text with a `feed.dialect` or "
+        "[patches](patches.md)",
     )
     # Empty: quotes are doubled.
     csv_escape: bytes = defined(
