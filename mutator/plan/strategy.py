@@ -53,9 +53,10 @@ def choose(
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
     if rows.partitioning.fields:
-        if rows.partitioning.by_table and not register.one_decides:
+        is_directory = rows.partitioning.by_table and not survey.versioned
+        if rows.partitioning.by_table and (register.by_order or (is_directory and not register.leaves_one)):
             raise error("partition.several")
-        if rows.partitioning.by_table and register.reads_rows and not survey.versioned:
+        if is_directory and register.reads_rows:
             raise error("partition.old.rows")
         return _partitioned(effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:

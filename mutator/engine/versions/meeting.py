@@ -122,6 +122,14 @@ class Meeting:
         )
         return codes[pc.fill_null(column.indices, len(codes) - 1).to_numpy()]  # type: ignore[no-any-return]
 
+    def _place(self, numbers: Ints) -> None:
+        """Find the partitions of the rows that some winners leave, if these are not their own rows."""
+        plan = self._plan
+        if not (plan.by_table and plan.side_columns and len(numbers)):
+            return
+        found = plan.block_type.partitions(self._winners.left(numbers)[1], plan.rows.layouts["written"])
+        self._own[numbers] = np.array([*map(self._partitions.code, found.names)], np.int64)[found.codes]
+
     def _replaced(self, codes: Ints) -> Flags | None:
         """Return which partitions an overwrite replaces; None if it replaces none. codes: of partitions."""
         replaced = self._target.replaced
@@ -208,6 +216,7 @@ class Meeting:
             self._note(met, touched[~level[touched]], touched=True)
         self._note(met, np.sort(np.concatenate((written, gone, dropped))), touched=False)
         numbers = met.numbers[written]
+        self._place(numbers)
         self._insert.append((numbers, self._own[numbers]))
         self._bury.append((met.numbers[gone], met.partitions[gone]))
         if plan.by_table:
@@ -301,6 +310,7 @@ class Meeting:
         for decision, rows, *_ in winners.meet_tombstones(numbers, orders, replaced, waiting):
             if decision.result == "write":
                 hidden.append(rows)
+                self._place(numbers[rows])
                 self._insert.append((numbers[rows], self._own[numbers[rows]]))
             elif decision.result == "touch tombstone":
                 raised, *_ = winners.left(numbers[rows])
@@ -318,6 +328,7 @@ class Meeting:
         insert, bury = winners.meet_nothing()
         if len(insert) > FEWEST and not partitioning.by_partition:
             self._note_other_spellings(insert)
+        self._place(insert)
         self._insert.append((insert, self._own[insert]))
         codes = np.full(len(bury), self._partitions.code(NOWHERE)) if partitioning.by_table else self._own[bury]
         self._bury.append((bury, codes))
