@@ -25,6 +25,8 @@ from mutator.rules.patched_key import (
     DELETED,
     INSERTED,
     LATE,
+    LATE_CLEARED,
+    LATE_CLEARED_WHOLLY,
     LATE_ON_TOMBSTONE,
     LATE_TOUCH,
     NO_OP,
@@ -268,15 +270,19 @@ class FieldByField:
             changed = self._change(np.flatnonzero(there & ~differ), sides)
             cases = [(CLEARED, there & differ), (CLEARED_TOUCH, changed), (CLEARED_WHOLLY, ~there)]
         else:
-            same = there & lives & ~differ
+            same, below = there & lives & ~differ, np.zeros(len(older), np.bool_)
+            if self._floor != NEVER:
+                below = self._rank[self._last] < self._rank[self._floor]
             changed = self._change(np.flatnonzero(same & older), sides)
             cases = [
-                (UPDATED, lives & (differ | ~there)),
-                (DELETED, ~lives & ~(older & ~there)),
+                (UPDATED, lives & (differ | ~there) & ~(there & below)),
+                (LATE_CLEARED, lives & there & differ & below),
+                (DELETED, ~lives & ~(below & ~there)),
                 (NO_OP, same & ~older),
                 (LATE, same & older & ~changed),
                 (LATE_TOUCH, changed),
-                (TRUNCATED, ~lives & ~there & older),
+                (TRUNCATED, ~lives & ~there & below & ~pending),
+                (LATE_CLEARED_WHOLLY, ~lives & ~there & below & pending),
             ]
         for decision, chosen in cases:
             if chosen.any():

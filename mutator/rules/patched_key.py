@@ -31,6 +31,8 @@ REJECTED_ON_TOMBSTONE = Decision("keep tombstone", "rejected", None, _UNKNOWN)
 CLEARED, CLEARED_TOUCH = Decision("write", None, "kept"), Decision("touch", None, "kept")
 KEPT = TRUTH_TABLE["record", "none", None, None]
 CLEARED_WHOLLY = Decision("wait", None, "truncated")
+# The same of a record whose last mutation is below the floor, too.
+LATE_CLEARED, LATE_CLEARED_WHOLLY = LATE._replace(result="write"), TRUNCATED._replace(result="wait")
 
 
 _BASE = -1  # the number of no field: that of being an upsert or a delete
@@ -130,6 +132,7 @@ def met_by_field(
                 at[number], values[number] = one.order, null(number) if sent is None else sent[number]
                 patched[number] = sent is not None
     older = last is not None and not _reaches(last.order, known)
+    below = last is not None and floor is not None and last.order < floor
     tied = is_there and any(
         then == now and one != other for (then, one), now, other in zip(before, at, values, strict=True)
     )
@@ -154,13 +157,16 @@ def met_by_field(
             own = {name: mine for name, mine, is_patched in found if is_patched and mine is not None}
         if last is None:
             decision = CLEARED_WHOLLY if own else FLOOR_TABLE["record", False]
+        elif below and not is_there and old.kind == RECORD:
+            decision = LATE_CLEARED_WHOLLY if own else TRUNCATED
         else:
-            decision = _dead(old, last, older=older, is_there=is_there, rejects=unknown == "reject")
+            decision = _dead(old, last, older=older, rejects=unknown == "reject")
         if decision.result not in ("bury", "wait", "touch tombstone"):
             return KeyMet(decision)
         buried = lowest_order(order_type) if buried is None else buried
-        is_tied = is_there and last is not None and last.is_delete and known == last.order
-        return KeyMet(decision, fields.whole(values) if own else None, buried, (_side(order_type, own),), is_tied)
+        tied |= is_there and last is not None and last.is_delete and known == last.order
+        row = fields.whole(values) if own else None
+        return KeyMet(decision, row, buried, (_side(order_type, own),), tied if old.kind == RECORD else None)
     order = max(mine for mine in at if mine is not None)
     own = {name: mine for name, mine in zip(fields.names, at, strict=True) if mine != order}
     if unknown == "wait" and upsert != order:
@@ -173,9 +179,11 @@ def met_by_field(
         )
     elif is_there and row == old.row:
         decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
+    elif is_there and below:
+        decision = LATE_CLEARED
     else:
         decision = UPDATED if old.kind == RECORD else INSERTED
-    return KeyMet(decision, row, order, (side,), tied)
+    return KeyMet(decision, row, order, (side,), tied if old.kind == RECORD else None)
 
 
 def _side(order_type: str, orders: Mapping[str | None, Any]) -> list[dict[str, Any]] | None:
@@ -193,7 +201,7 @@ def _own_orders(order_type: str, old: Old) -> dict[str | None, Any]:
     return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
 
 
-def _dead(old: Old, last: Mutation, *, older: bool, is_there: bool, rejects: bool) -> Decision:
+def _dead(old: Old, last: Mutation, *, older: bool, rejects: bool) -> Decision:
     """Return the decision about a key that has no record afterwards. older: the last mutation is."""
     if old.kind == TOMBSTONE:
         if older:
@@ -205,7 +213,7 @@ def _dead(old: Old, last: Mutation, *, older: bool, is_there: bool, rejects: boo
         if older or last.is_delete:
             return BELOW_FLOOR if older else DELETE_OF_UNKNOWN
         return REJECTED if rejects else WAITS
-    return TRUNCATED if older and not is_there else DELETED
+    return DELETED
 
 
 def _reaches(order: Any, other: Any) -> bool:

@@ -6,42 +6,45 @@ after deletes, truncates and redelivery.
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mutator
 from tests.support.effort import law
 from tests.support.patch_model import Mutation
-from tests.support.patch_runs import FORMS, Directory, Form
-from tests.support.text_runs import scratch
+from tests.support.patch_runs import FORMS, TEXT, Directory, Form
+from tests.support.text_runs import ENGINES, scratch
 
 FIELDS = ("p", "q", "r")
 KEYS = ("a", "b", "c", "d")
 VALUES = ("x", "y", "z", None)
+FEW = ("x", None)  # so that many patches set what a field has
 
 
-def mutation(rng: random.Random, orders: int) -> Mutation:
+def mutation(rng: random.Random, orders: int, values: Sequence[str | None] = VALUES) -> Mutation:
     op, key, order = rng.choice("UUPPPPD"), rng.choice(KEYS), rng.randint(1, orders)
     sent = FIELDS if op == "U" else () if op == "D" else rng.sample(FIELDS, rng.randint(0, len(FIELDS) - 1))
-    return Mutation(op, key, order, {name: rng.choice(VALUES) for name in sent})
+    return Mutation(op, key, order, {name: rng.choice(values) for name in sent})
 
 
 def world(rng: random.Random) -> tuple[list[Mutation], list[list[Mutation]]]:
     """Return a master and runs. Few order values make ties; a run may bring again what came before."""
-    orders, runs = rng.choice([3, 8, 20]), list[list[Mutation]]()
+    orders, values, runs = rng.choice([3, 8, 20]), rng.choice([FEW, VALUES]), list[list[Mutation]]()
     for _ in range(rng.randint(1, 4)):
         before = [one for run in runs for one in run]
         again = rng.sample(before, rng.randint(0, len(before))) if rng.random() < 0.3 else []
-        runs.append([*again, *(mutation(rng, orders) for _ in range(rng.randint(0, 12)))])
+        runs.append([*again, *(mutation(rng, orders, values) for _ in range(rng.randint(0, 12)))])
     at = {key: rng.randint(1, orders) for key in rng.sample(KEYS, rng.randint(0, 3))}
-    return [Mutation("U", key, order, dict.fromkeys(FIELDS, "m")) for key, order in at.items()], runs
-
-
-def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
-    at = rng.randint(0, len(rows))
-    return [*rows[:at], Mutation("T", None, rng.randint(1, 12)), *rows[at:]]
+    return [Mutation("U", key, order, dict.fromkeys(FIELDS, values[0])) for key, order in at.items()], runs
 
 
 def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
@@ -55,8 +58,7 @@ def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
 @law(150)
 def test_runs_into_a_directory_give_what_the_model_gives(form: Form, unknown: str, rng: random.Random) -> None:
     master, runs = world(rng)
-    if unknown == "insert":
-        runs = [with_truncate(rng, rows) if rng.random() < 0.3 else rows for rows in runs]
+    runs = [with_truncate(rng, rows) if rng.random() < 0.3 else rows for rows in runs]
     with scratch() as work:
         place = Directory(work, FIELDS, form, unknown)
         place.start(master)
@@ -64,3 +66,14 @@ def test_runs_into_a_directory_give_what_the_model_gives(form: Form, unknown: st
             place.run(rows, rng)
         if place.runs:
             place.check()
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_on_spark_give_what_the_model_gives(engine: str, sc: Any, tmp_path: Path) -> None:
+    rng = random.Random(0)
+    place = Directory(tmp_path, FIELDS, replace(TEXT, engines=(engine,)), on=partial(mutator.mutate, sc))
+    place.start([Mutation("U", key, 3, dict.fromkeys(FIELDS, "m")) for key in KEYS[:2]])
+    for rows in [[mutation(rng, 20) for _ in range(12)] for _ in range(2)]:
+        place.run(rows, rng)
+    assert {"updated", "combined", "superseded", "out of order"} <= {*itertools.chain(*place.model.counts)}

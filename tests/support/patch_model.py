@@ -17,7 +17,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 
 class Mutation(NamedTuple):
-    """One mutation: U (upsert), P (patch) or D (delete)."""
+    """One mutation: U (upsert), P (patch), D (delete), or T (truncate), which has no key."""
 
     op: str
     key: Any
@@ -26,7 +26,10 @@ class Mutation(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A mutation and its place: order value, run, position in the run. Of one order value, the later run wins."""
+    """A mutation and its place: order value, run, position in the run. Of one order value, the later run wins.
+
+    A truncate is a delete of every key, and the lowest of its order value: its run is -1.
+    """
 
     place: tuple[Any, ...]
     mutation: Mutation
@@ -47,7 +50,9 @@ def registers(fields: Sequence[str], seen: Sequence[Seen]) -> list[tuple[tuple[A
     """Return the highest place that sets each field, and the value: a delete sets all to NULL (rule 1)."""
     found = []
     for name in fields:
-        sets = [(s.place, s.mutation.given.get(name)) for s in seen if name in s.mutation.given or s.mutation.op == "D"]
+        sets = [
+            (s.place, s.mutation.given.get(name)) for s in seen if name in s.mutation.given or s.mutation.op in "DT"
+        ]
         found.append(max(sets, key=lambda pair: pair[0], default=(NEVER, None)))
     return found
 
@@ -58,9 +63,9 @@ def highest(seen: Sequence[Seen], ops: str) -> tuple[Any, ...]:
 
 def state_of(fields: Sequence[str], seen: Sequence[Seen], unknown: str) -> Kept:
     """Return what all mutations of a key mean. unknown: insert or wait."""
-    deleted, row, full = highest(seen, "D"), highest(seen, "UP"), highest(seen, "U")
-    if not seen:
-        return Kept(NOTHING)
+    deleted, row, full, floor = (highest(seen, ops) for ops in ("DT", "UP", "U", "T"))
+    if not seen or (row < deleted and deleted[:1] == floor[:1]):
+        return Kept(NOTHING)  # or a tombstone that the floor covers
     if row < deleted:
         return Kept(TOMBSTONE, deleted[0])
     places, values = zip(*registers(fields, seen), strict=True)
@@ -72,18 +77,14 @@ def state_of(fields: Sequence[str], seen: Sequence[Seen], unknown: str) -> Kept:
     return Kept(WAITING, row[0], values, orders, deleted=deleted[0] if deleted else None)
 
 
-def shown(kept: Kept, order_in_row: bool) -> Any:
-    """Return what a reader sees of a record: the row's bytes."""
-    return (kept.values, kept.order if order_in_row else None)
-
-
 def outcome(before: Kept, after: Kept, op: str, order: Any, order_in_row: bool) -> str:
     """Return the outcome of the highest mutation of a key (rule 6). op, order: its own."""
     late_or_same = "late" if before.order is not None and order < before.order else "no-op"
     if after.kind == RECORD and before.kind != RECORD:
         return "inserted"
     if after.kind == RECORD:
-        return late_or_same if shown(after, order_in_row) == shown(before, order_in_row) else "updated"
+        same = after.values == before.values and (after.order == before.order or not order_in_row)
+        return late_or_same if same else "updated"
     if before.kind == RECORD:
         return "deleted"
     if after.kind == WAITING and before.kind == NOTHING:
@@ -102,37 +103,49 @@ class Place:
     unknown: str = "insert"  # insert, wait or reject
     order_in_row: bool = False
     seen: dict[Any, list[Seen]] = field(default_factory=dict)
+    truncates: list[Seen] = field(default_factory=list)
     counts: list[Counter[str]] = field(default_factory=list)
 
     def kept(self, key: Any) -> Kept:
-        return state_of(self.fields, self.seen.get(key, ()), "wait" if self.unknown == "wait" else "insert")
+        seen = [*self.seen.get(key, ()), *self.truncates]
+        return state_of(self.fields, seen, "wait" if self.unknown == "wait" else "insert")
 
     def run(self, mutations: Sequence[Mutation]) -> Counter[str]:
         """Merge a run. mutations: by their precedence among those of one order value."""
         number, counts = len(self.counts), Counter[str]()
-        for key in {one.key for one in mutations}:
-            here = [Seen((m.order, number, at), m) for at, m in enumerate(mutations) if m.key == key]
-            before = self.kept(key)
-            if self.unknown == "reject" and before.kind != RECORD:
-                all_of_key = [*self.seen.get(key, ()), *here]
-                if state_of(self.fields, all_of_key, "wait").kind == WAITING:
-                    counts["rejected"] += sum(s.mutation.op == "P" for s in here)
-                    here = [s for s in here if s.mutation.op != "P"]
+        truncates = [Seen((m.order, -1, number, at), m) for at, m in enumerate(mutations) if m.op == "T"]
+        keys = {one.key for one in mutations if one.op != "T"}
+        known = {key: self.kept(key) for key in keys}
+        counts.update(self._truncated(truncates))
+        for key in keys:
+            here = [Seen((m.order, number, at), m) for at, m in enumerate(mutations) if m.op != "T" and m.key == key]
+            before = known[key]
+            with_all = state_of(self.fields, [*self.seen.get(key, ()), *here], "wait")
+            if self.unknown == "reject" and before.kind != RECORD and with_all.kind == WAITING:
+                counts["rejected"] += sum(s.mutation.op == "P" for s in here)
+                here = [s for s in here if s.mutation.op != "P"]
             if here:
                 self.seen[key] = [*self.seen.get(key, ()), *here]
                 counts.update(self._counted(before, self.kept(key), here))
         self.counts.append(counts)
         return counts
 
+    def _truncated(self, found: Sequence[Seen]) -> Counter[str]:
+        floor, last = (highest(seen, "T")[:1] for seen in (self.truncates, found))
+        self.truncates += found
+        outcomes = ["truncate" if last > floor else "no-op" if last == floor else "late"]
+        return Counter((outcomes + ["superseded"] * len(found))[: len(found)])
+
     def _counted(self, before: Kept, after: Kept, here: Sequence[Seen]) -> Counter[str]:
         last = max(here)
         holders = {place for place, _ in registers(self.fields, here)}
         if self.unknown != "insert":
             holders.add(highest(here, "UD"))
-        others = [s for s in here if s is not last]
+        below = last.place[:1] < highest(self.truncates, "T")[:1]
         found = outcome(before, after, last.mutation.op, last.mutation.order, self.order_in_row)
+        found = "late" if below else found
         counts = Counter({found: 1})
-        counts.update("combined" if s.place in holders else "superseded" for s in others)
+        counts.update("combined" if s.place in holders else "superseded" for s in here if s is not last)
         if found == "updated" and last.mutation.order < before.order:
             counts["out of order"] += 1
         return counts

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mutator.rules.field_orders import FIELD_ORDERS
 from mutator.rules.order_values import lowest_order
+from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place
@@ -199,8 +199,20 @@ class Directory:
                 own = {one["field"]: self.form.kept_order(one["order"]) for one in one[FIELD_ORDERS] or ()}
                 first = 1 if self.form.by_file else 2
                 orders = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
-                waiting[key] = order, tuple(values[first - 1 :]), orders
+                waiting[key] = self.above_floor(order, tuple(values[first - 1 :]), orders)
         return tombstones, waiting
+
+    def above_floor(self, deleted: Any, values: tuple[str, ...], orders: tuple[Any, ...]) -> Any:
+        """Return what waits as a run meets it: the floor counts as a delete."""
+        floor = max((one.mutation.order for one in self.model.truncates), default=None)
+        if floor is None:
+            return deleted, values, orders
+        spared = [order is not None and order >= floor for order in orders]
+        return (
+            max(deleted or floor, floor),
+            tuple(value if is_spared else self.form.null for value, is_spared in zip(values, spared, strict=True)),
+            tuple(order if is_spared else floor for order, is_spared in zip(orders, spared, strict=True)),
+        )
 
     def check(self) -> None:
         assert local_engine.verify(str(self.output)).differences == ()

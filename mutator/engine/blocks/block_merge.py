@@ -19,6 +19,7 @@ from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.blocks.tombstone_columns import (
+    covered,
     floor_of,
     own_orders,
     raised_orders,
@@ -111,9 +112,9 @@ class Output:
         """
         for table in self.tombstones.tables():
             if self._floor is not None and not self.plan.register.full:
-                covered = flags(pc.less_equal(raised_orders(self.plan, table), self._floor)) & ~waits(table)
-                self.tally.counts["covered"] += int(covered.sum())
-                table = table.filter(pa.array(~covered))
+                gone = covered(self.plan, table)
+                self.tally.counts["covered"] += int(gone.sum())
+                table = table.filter(pa.array(~gone))
             if table.num_rows:
                 yield table
 

@@ -89,6 +89,20 @@ def waits(table: Any) -> Flags:
     return flags(table.column(WAITING).combine_chunks().is_valid())
 
 
+def covered(plan: Plan, table: Any) -> Flags:
+    """Return which tombstones of a pa.Table the floor covers: not those with a field beside them that it spares."""
+    floor = floor_of(plan)
+    if floor is None:
+        return np.zeros(table.num_rows, np.bool_)
+    found, waiting = flags(pc.less_equal(raised_orders(plan, table), floor)), waits(table)
+    if (found & waiting).any():
+        lists = table.column(plan.beside_tombstones[1].name).combine_chunks()
+        fields = lists.flatten().field(1)
+        spared = flags(pc.fill_null(pc.greater_equal(fields, floor.cast(fields.type)), False))
+        found[pc.list_parent_indices(lists).to_numpy()[spared]] = False
+    return found
+
+
 def waiting_rows(plan: Reading, table: Any) -> tuple[Any, Any]:
     """Return the rows that wait beside tombstones, NULL for none, and their side columns."""
     there, layout = np.flatnonzero(waits(table)), plan.rows.layouts["master"]

@@ -29,7 +29,15 @@ from mutator.rules.typed_values import unequal
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
 # DROPPED: it is gone, and has no tombstone.
 KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(7)
-_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED, "drop": DROPPED}
+_ACTIONS = {
+    "wait": GONE,
+    "keep": KEEP,
+    "touch": TOUCH,
+    "write": WRITE,
+    "bury": GONE,
+    "bury record": OUTRANKED,
+    "drop": DROPPED,
+}
 
 
 class Winners(WinnerKeys):
@@ -114,8 +122,12 @@ class Winners(WinnerKeys):
             self._count(decision, positions[chosen])
             if own is not None:
                 tied[chosen] = own
+                if decision.winner == "late" and decision.result in ("write", "wait"):
+                    self.note("partly cleared", positions[chosen])
                 if decision.winner == "updated":
                     self.note("out of order", positions[chosen[olds.older[chosen]]])
+                if decision.result in ("write", "touch"):
+                    self.note_horizon(positions[chosen])
             if (decision.result, decision.master) == ("write", "kept"):
                 self.tally.counts["rows rewritten"] += len(chosen)
         self.mixed[positions] |= tied
@@ -233,6 +245,7 @@ class Winners(WinnerKeys):
             self._count(decision, positions[chosen])
             if decision.winner == "inserted":
                 self.note("revived", positions[chosen])
+            if decision.winner == "inserted" or decision.result == "wait":
                 self.note_horizon(positions[chosen])
         self.note_late(orders, old_orders, self.late[positions])
         return decided
@@ -262,6 +275,8 @@ class Winners(WinnerKeys):
                 bury.append(rest[chosen])
                 if decision.result == "bury":
                     self.note("inserted and deleted", bury[-1][self.found.upserts[bury[-1]]])
+                else:
+                    self.note_horizon(bury[-1])
         return np.concatenate(insert), np.concatenate(bury)
 
     def close(self) -> None:
@@ -345,14 +360,21 @@ class Winners(WinnerKeys):
             yield whole[order[start : start + size]]
 
     def note_horizon(self, positions: Ints) -> None:
-        """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired."""
+        """Note inserts below the horizon, also where a tombstone is forgotten: a newer one may have expired.
+
+        So may one that is newer than a field which a patch sets.
+        """
         if self.plan.horizon is not None and len(positions):
             horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
-            below = flags(pc.less(self.found.orders.take(pa.array(positions)), horizon))
+            lowest = positions if self._ends is None else self._ends[0][positions]
+            orders = (self.found if self._ends is None else self.folded).orders.take(pa.array(lowest))
+            below = flags(pc.less(orders, horizon))
             self.note("below horizon", positions[below])
 
     def _count(self, decision: Decision, positions: Ints) -> None:
         self.tally.count(decision, len(positions))
+        if (decision.result, decision.master) == ("wait", "truncated"):
+            self.tally.counts["waiting of truncated"] += len(positions)
         if decision.winner == "late" and decision.result in ("keep", "keep tombstone"):
             self.late[positions] = True
         if decision.winner == "rejected":

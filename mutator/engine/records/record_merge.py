@@ -102,8 +102,9 @@ def merge_bucket(
             tally.high(old.order)
         elif decision.master == "truncated":
             tally.orders.add(old.order)
-            tally.counts["waiting of truncated"] += decision.result == "wait"
-        if folded is None and decision.result in ("write", "touch", "wait"):
+        tally.counts["waiting of truncated"] += (decision.result, decision.master) == ("wait", "truncated")
+        is_late = decision.winner == "late" and old.kind == RECORD and decision.result in ("write", "wait")
+        if is_late or (folded is None and decision.result in ("write", "touch", "wait")):
             tally.note("partly cleared", key)
         decided[decision] += 1
         if spellings is not None and record is not None and decision.master not in ("removed", "truncated"):
@@ -200,18 +201,20 @@ def _note_winner(
     if old.kind != NOTHING:
         tally.orders.add(old.order)
     is_other = winner.row != old.row or winner.is_delete if old.kind == RECORD else not winner.is_delete
-    if tied is not None and outcome == "updated" and old.order > winner.order:
+    by_field = tied is not None
+    if by_field and outcome == "updated" and old.order > winner.order:
         tally.note("out of order", key)
     if tied is None:
         tied = old.kind != NOTHING and old.order == winner.order and is_other
     if folded.mixed or tied:
         tally.note("tied", key)
+    # Also where a tombstone is forgotten: a newer one of the same key may have expired before.
+    sets = outcome == "inserted" or decision.result == "wait" or (by_field and decision.result in ("write", "touch"))
+    if horizon is not None and sets and min(one.order for one in folded.left or (winner,)) < horizon:
+        tally.note("below horizon", key)
     if outcome == "inserted":
         if old.kind == TOMBSTONE:
             tally.note("revived", key)
-        # Also where a tombstone is forgotten: a newer one of the same key may have expired before.
-        if horizon is not None and winner.order < horizon:
-            tally.note("below horizon", key)
     elif outcome == "late":
         if old.kind != NOTHING and old.order > winner.order:  # else the floor is higher
             tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))

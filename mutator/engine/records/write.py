@@ -26,7 +26,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.absences import met_order
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.id_spellings import have_spellings
-from mutator.rules.order_columns import to_column
+from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_values import format_order
 from mutator.rules.register import Mutation
 
@@ -119,9 +119,12 @@ class _Tombstones:
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int, tuple[Any, ...]]) -> None:
         key, order, committed, waiting = tombstone
-        if self._floor is not None and not waiting and met_order(order, committed, self._plan.absences) <= self._floor:
-            self._tally.counts["covered"] += 1
-            return
+        if self._floor is not None and met_order(order, committed, self._plan.absences) <= self._floor:
+            # A row that waits stays if it has a field that the floor spares.
+            orders = [one["order"] for one in waiting[1] or ()] if waiting else []
+            if all(to_value(self._plan.rows.order_type, one) < self._floor for one in orders):
+                self._tally.counts["covered"] += 1
+                return
         self._batch.append((key, format_order(self._plan.rows.order_type, order), committed))
         self._waiting.append(waiting or (None,) * len(self._plan.beside_tombstones))
         if len(self._batch) == _BATCH:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.blocks.tombstone_columns import floor_of, raised_orders, waits, with_beside
+from mutator.engine.blocks.tombstone_columns import covered, raised_orders, waits, with_beside
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order
@@ -160,12 +160,10 @@ def _kept(plan: Plan, table: Any) -> tuple[Any, Any, int]:
     """
     keys = [(f"key_{number}", "ascending") for number in range(plan.key_width)]
     table = table.sort_by(keys).combine_chunks()
-    orders, floor = raised_orders(plan, table), floor_of(plan)
-    none = np.zeros(len(orders), np.bool_)
-    covered = none if floor is None else flags(pc.less_equal(orders, floor)) & ~waits(table)
-    old = none
+    orders, below = raised_orders(plan, table), covered(plan, table)
+    old = np.zeros(len(orders), np.bool_)
     if plan.expire_before is not None:
         times = table.column("committed").cast(pa.int64()).combine_chunks()
-        old = flags(pc.less(times, plan.expire_before)) & ~covered & ~waits(table)
-    kept = table.filter(pa.array(~old & ~covered)).combine_chunks()
-    return kept, orders.filter(pa.array(old)), int(covered.sum())
+        old = flags(pc.less(times, plan.expire_before)) & ~below & ~waits(table)
+    kept = table.filter(pa.array(~old & ~below)).combine_chunks()
+    return kept, orders.filter(pa.array(old)), int(below.sum())
