@@ -148,15 +148,12 @@ def tombstone_schema(width: int, beside: Sequence[Any] = ()) -> Any:
     )
 
 
-def tombstone_table(
-    width: int, tombstones: Sequence[Tombstone], beside: Sequence[Any] = (), kept: Sequence[tuple[Any, ...]] = ()
-) -> Any:
-    """Return tombstones as a pa.Table. width: number of ID values in a key. kept: beside each tombstone."""
+def tombstone_table(width: int, tombstones: Sequence[Tombstone]) -> Any:
+    """Return tombstones as a pa.Table. width: number of ID values in a key."""
     keys = [pa.array(column, pa.binary()) for column in zip(*(key for key, _, _ in tombstones), strict=True)]
     orders = pa.array([order for _, order, _ in tombstones], pa.binary())
     times = pa.array([committed for _, _, committed in tombstones], pa.int64()).cast(pa.timestamp("ms", "UTC"))
-    columns = [pa.array([one[number] for one in kept], field.type) for number, field in enumerate(beside)]
-    return pa.table([*keys, orders, times, *columns], schema=tombstone_schema(width, beside))
+    return pa.table([*keys, orders, times], schema=tombstone_schema(width))
 
 
 class TombstoneWriter:
@@ -190,26 +187,14 @@ def tombstone_tables(stream: BinaryIO) -> Iterator[Any]:
 def read_tombstones(stream: BinaryIO) -> Iterator[Tombstone]:
     """Yield the tombstones of a file, in the order in which they were written."""
     for table in tombstone_tables(stream):
-        yield from _tombstones(table)
+        yield from tombstones_of(table)
 
 
-def _tombstones(table: Any) -> Iterator[Tombstone]:
+def tombstones_of(table: Any) -> Iterator[Tombstone]:
+    """Yield the tombstones of a pa.Table."""
     keys = [table.column(name).to_pylist() for name in table.column_names if name.startswith("key_")]
     times = table.column("committed").cast(pa.int64()).to_pylist()
     return zip(zip(*keys, strict=True), table.column("order").to_pylist(), times, strict=True)
-
-
-def read_waiting(stream: BinaryIO, beside: Sequence[Any]) -> Iterator[tuple[Tombstone, tuple[Any, ...]]]:
-    """Yield the tombstones of a file as ``read_tombstones`` does, each with what is kept beside it, None without it.
-
-    beside: the pa.Fields.
-    """
-    for table in tombstone_tables(stream):
-        none = [None] * table.num_rows
-        columns = [table.column(one.name).to_pylist() if one.name in table.column_names else none for one in beside]
-        yield from zip(
-            _tombstones(table), zip(*columns, strict=True) if columns else [()] * table.num_rows, strict=True
-        )
 
 
 def count_tombstones(stream: BinaryIO) -> int:

@@ -76,7 +76,9 @@ class Reading:
     @property
     def beside_tombstones(self) -> tuple[Any, ...]:
         """The pa.Fields of what is kept beside tombstones: a row that waits, and its columns of the register."""
-        return (pa.field(WAITING, pa.large_binary()), *self.side_columns) if self.buries_rows else ()
+        if not self.buries_rows:
+            return ()
+        return (pa.field(WAITING, self.block_type.kept_type(self.rows.layouts["written"])), *self.side_columns)
 
     def sides(self, count: int, orders: Any = None, kept: Any = None) -> Any:
         """Return what is kept beside some rows, a pa.StructArray.

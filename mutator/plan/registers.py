@@ -5,13 +5,11 @@ from dataclasses import replace
 from mutator.config.settings import Config
 from mutator.dataset.state import State
 from mutator.formats.blocks.block_types import BLOCK_TYPES
-from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.row_plan import PATCHES, RowPlan
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.patches import Patches
 from mutator.rules.register import Register
 from mutator.rules.unset_fields import whole_alone
-
-PATCHES = "patches"  # in the specification of a place: what a patch of an unknown record does
 
 
 def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.live_rows import LiveRows, taken_rows, taken_tombstones
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders
-from mutator.rules.typed_values import from_row_bytes
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
@@ -57,13 +55,12 @@ def rows_of(snapshot: Snapshot, fields: Sequence[str]) -> Rows:
 def waiting_in(snapshot: Snapshot, fields: Sequence[str]) -> Rows:
     """Return what waits in a version: the order value of the last delete, the fields, and their order values."""
     found = Rows()
-    form = pa.struct([(name, pa.string()) for name in ("id", "at", *fields)])
     for file in snapshot.of_role(TOMBSTONES):
         positions = np.setdiff1d(np.arange(file.rows), snapshot.masks.hidden(file.path))
         for one in taken_tombstones(snapshot.table, file, file.rows, positions).to_pylist():
             if one.get("waiting") is None:
                 continue
-            (row,) = from_row_bytes([one["waiting"]], form).to_pylist()
+            row = one["waiting"]
             order = None if one["order"] == LOWEST else int(one["order"])
             own = {entry["field"]: entry["order"] for entry in one[FIELD_ORDERS]}
             orders = tuple(own.get(name, order) for name in fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, exchanged
+from mutator.rules.field_orders import widened
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts
 from mutator.rules.register import NOTHING, RECORD
 
@@ -64,8 +66,8 @@ def tombstone_table(
 def beside_columns(plan: Reading, rows: Any, sides: Any) -> list[Any]:
     """Return the columns of ``Reading.beside_tombstones``. rows: that wait, NULL for none. sides: as of records."""
     is_row = flags(rows.is_valid())
-    contents = plan.block_type.contents(rows.filter(pa.array(is_row)))
-    found = [exchanged(pa.nulls(len(rows), pa.large_binary()), [(np.flatnonzero(is_row), contents)])]
+    kept = plan.block_type.kept(rows.filter(pa.array(is_row)))
+    found = [exchanged(pa.nulls(len(rows), kept.type), [(np.flatnonzero(is_row), kept)])]
     for column, field in zip(plan.kept(sides).flatten(), plan.side_columns, strict=True):
         found.append(pc.if_else(pa.array(is_row), column, pa.scalar(None, column.type)).cast(field.type))
     return found
@@ -75,10 +77,31 @@ def with_beside(plan: Reading, table: Any) -> Any:
     """Return a pa.Table of tombstones with the columns of what is kept beside them, NULLs where it lacks them."""
     for field in plan.beside_tombstones:
         if field.name in table.column_names:
-            column = table.column(field.name).combine_chunks().cast(field.type)
+            column = table.column(field.name).combine_chunks()
+            if field.name == WAITING:
+                column = _where_valid(column, lambda rows: plan.block_type.kept(_written(plan, rows)))
+            else:
+                column = widened(column, field).cast(field.type)
             table = table.drop_columns([field.name]).append_column(field, column)
         else:
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
+
+
+def with_kept(plan: Reading, table: Any, kept: Sequence[tuple[Any, ...]]) -> Any:
+    """Return a pa.Table of tombstones with what is kept beside each: the content of a row that waits, or None, …"""
+    if not plan.beside_tombstones:
+        return table
+    contents = pa.array([row for row, *_ in kept], pa.large_binary())
+    rows = _where_valid(
+        contents, lambda some: plan.block_type.from_contents(some.to_pylist(), plan.rows.layouts["written"])
+    )
+    columns = [[one[number] for one in kept] for number in range(1, 1 + len(plan.side_columns))]
+    sides = plan.sides(
+        len(kept), None, [pa.array(column, one.type) for column, one in zip(columns, plan.side_columns, strict=True)]
+    )
+    for field, column in zip(plan.beside_tombstones, beside_columns(plan, rows, sides), strict=True):
+        table = table.append_column(field, column)
     return table
 
 
@@ -87,6 +110,17 @@ def waits(table: Any) -> Flags:
     if WAITING not in table.column_names:
         return np.zeros(table.num_rows, np.bool_)
     return flags(table.column(WAITING).combine_chunks().is_valid())
+
+
+def _written(plan: Reading, rows: Any) -> Any:
+    return plan.block_type.from_kept(rows, plan.rows.layouts["written"])
+
+
+def _where_valid(column: Any, changed: Callable[[Any], Any]) -> Any:
+    """Return a column of other values, NULL where it is NULL."""
+    values = changed(column.drop_null())
+    places = np.flatnonzero(flags(column.is_valid()))
+    return exchanged(pa.nulls(len(column), values.type), [(places, values)])
 
 
 def covered(plan: Plan, table: Any) -> Flags:
@@ -105,10 +139,7 @@ def covered(plan: Plan, table: Any) -> Flags:
 
 def waiting_rows(plan: Reading, table: Any) -> tuple[Any, Any]:
     """Return the rows that wait beside tombstones, NULL for none, and their side columns."""
-    there, layout = np.flatnonzero(waits(table)), plan.rows.layouts["master"]
-    contents = table.column(WAITING).combine_chunks().drop_null().to_pylist()
-    rows = plan.block_type.from_contents(contents, layout)
-    rows = exchanged(pa.nulls(table.num_rows, rows.type), [(there, rows)])
+    rows = _where_valid(table.column(WAITING).combine_chunks(), lambda rows: _written(plan, rows))
     kept = [table.column(one.name).combine_chunks() for one in plan.side_columns]
     return rows, plan.sides(table.num_rows, None, kept)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
+from mutator.engine.blocks.tombstone_columns import with_kept
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.merging_task import MergingTask
@@ -133,7 +134,7 @@ class _Tombstones:
     def flush(self) -> None:
         batch, self._batch, waiting, self._waiting = self._batch, [], self._waiting, []
         if batch:
-            self._files.bury(tombstone_table(self._plan.key_width, batch, self._plan.beside_tombstones, waiting))
+            self._files.bury(with_kept(self._plan, tombstone_table(self._plan.key_width, batch), waiting))
 
 
 class _Changes:

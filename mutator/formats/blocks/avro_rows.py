@@ -174,6 +174,18 @@ class AvroBlockType(SchemaBlockType):
             return found
         return concatenated(found, rows.field(UNSET.name).cast(pa.large_binary()).fill_null(b""))
 
+    def kept_type(self, layout: AvroLayout) -> Any:
+        """Return that of bytes. A run whose rows may wait has typed columns, so none is kept."""
+        return pa.large_binary()
+
+    def kept(self, rows: Any) -> Any:
+        """Return encoded records."""
+        return rows
+
+    def from_kept(self, rows: Any, layout: AvroLayout) -> Any:
+        """Return encoded records."""
+        return rows
+
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""
         return pa.array(contents, pa.large_binary())

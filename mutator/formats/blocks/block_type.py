@@ -131,6 +131,15 @@ class BlockType(Protocol):
     def contents(self, rows: Any) -> Any:
         """Return a pa.Array of large_binary with the bytes of each row: the last resort to order equal rows."""
 
+    def kept_type(self, layout: Any) -> Any:
+        """Return the pa.DataType in which written rows are kept beside others. layout: that of written rows."""
+
+    def kept(self, rows: Any) -> Any:
+        """Return written rows in that type, a pa.Array."""
+
+    def from_kept(self, rows: Any, layout: Any) -> Any:
+        """Return written rows that were kept, perhaps by a run with another layout. layout: as for ``kept_type``."""
+
     def from_contents(self, contents: Sequence[bytes], layout: Any) -> Any:
         """Return the written rows that have these bytes, a pa.Array. layout: the master's."""
 

@@ -170,6 +170,23 @@ class ColumnBlockType(SchemaBlockType):
         """Return bytes that are equal for equal rows alone."""
         return row_bytes(rows)
 
+    def kept_type(self, layout: ColumnLayout) -> Any:
+        """Return the type of a row."""
+        return pa.struct(layout.fields)
+
+    def kept(self, rows: Any) -> Any:
+        """Return rows."""
+        return rows
+
+    def from_kept(self, rows: Any, layout: ColumnLayout) -> Any:
+        """Return rows: fields that they lack are NULL, and values of another type are converted."""
+        columns = []
+        for one in layout.fields:
+            number = rows.type.get_field_index(one.name)
+            own = nulls(len(rows), one.type) if number < 0 else rows.field(number)
+            columns.append(own if own.type == one.type else converted(own, one.type, True)[0])
+        return pa.StructArray.from_arrays(columns, fields=layout.fields)
+
     def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
         """Return the rows that have these bytes."""
         return from_row_bytes(contents, pa.struct(layout.fields))

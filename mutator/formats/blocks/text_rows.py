@@ -91,6 +91,18 @@ class TextBlockType:
         """Return the lines without their line ends, which are not part of a row."""
         return pc.binary_slice(rows, 0, -1)
 
+    def kept_type(self, layout: RowLayout) -> Any:
+        """Return that of bytes."""
+        return pa.large_binary()
+
+    def kept(self, rows: Any) -> Any:
+        """Return lines without their line ends."""
+        return self.contents(rows)
+
+    def from_kept(self, rows: Any, layout: RowLayout) -> Any:
+        """Return lines."""
+        return self.from_contents(rows.to_pylist(), layout)
+
     def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
         """Return lines."""
         return pa.array([row + b"\n" for row in contents], pa.large_binary())

@@ -11,6 +11,8 @@ from typing import Any
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.rows.partitioning import Partitioning
 
+PATCHES = "patches"  # in the specification of a place: what a patch of an unknown record does
+
 
 @dataclass(frozen=True)
 class RowPlan:
