@@ -141,6 +141,14 @@ def test_a_field_that_may_be_unset_may_be_null(tmp_path: Path) -> None:
     assert "a patch may begin a record without it; let it be NULL in the schema" in str(raised.value)
 
 
+def test_a_text_says_nothing_in_files_with_types(tmp_path: Path) -> None:
+    work = work_of(tmp_path)
+    work.put("feed/f", pa.table({"id": ["1"], "at": ["2"], "price": ["1"], "name": ["~"]}), "orc")
+    report = work.run({"unset.value": "~"})
+    assert any("unset.value=~ means nothing in f.orc" in one for one in report.warnings)
+    assert values(work) == [("1", "2", "1", "~"), ("2", "1", "55", "chair")]
+
+
 def test_a_list_of_fields_is_text(tmp_path: Path) -> None:
     work = work_of(tmp_path)
     work.put("feed/f", pa.table({"id": ["1"], "at": ["2"], "sent": [7], "price": ["1"], "name": ["x"]}), "parquet")

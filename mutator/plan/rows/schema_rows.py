@@ -43,6 +43,7 @@ from mutator.plan.rows.run_fields import (
     with_feed_names,
     with_stored_defaults,
 )
+from mutator.plan.rows.unset_fields import warnings_on_values
 from mutator.plan.spec_check import check_kept
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.json_paths import path_in
@@ -106,6 +107,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
         warnings=(
             *planned.warnings,
             *_warnings_on_orders(fields, master),
+            *warnings_on_values(rows.ops, survey.feed),
             *_warnings_on_fields(run, master, feed, planned.partitioning.in_path),
         ),
     )

@@ -7,9 +7,11 @@ import pyarrow as pa
 
 from mutator.config.settings import OpSpec, OutputSpec
 from mutator.errors import error
+from mutator.errors.parts import place, setting
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.run_fields import RunFields
+from mutator.rules.file_names import first_few
 from mutator.rules.schema_evolution import ResolvedSchema, SchemaVersion, check_key
 from mutator.rules.unset_fields import UnsetFields
 
@@ -59,6 +61,15 @@ def of_file(
             raise error("schema.field", path=version.path, field=listing, what=what)
     lacking = frozenset(name for name in unset.fields if name not in names)
     return replace(unset, lacking=lacking, listing=listing, listed=frozenset(names))
+
+
+def warnings_on_values(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
+    """Return a warning if a text should say that a field is not sent where all texts are values."""
+    typed = [place(one.name) for one in feed if one.format.stores_schema]
+    if ops.unset is None or ops.dialect is not None or not typed:
+        return ()
+    stated = setting(f"unset.value={ops.unset}")
+    return (f"{stated} means nothing in {first_few(typed)}: a file with a schema has values of its types alone",)
 
 
 def with_nulls(ops: OpSpec, fields: RunFields, found: ResolvedSchema, base: str, *, given: bool) -> ResolvedSchema:
