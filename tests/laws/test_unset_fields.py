@@ -136,14 +136,14 @@ def test_runs_into_a_directory_give_what_the_model_gives(tmp_path: Path, name: s
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.rest) for seed in range(1, 6))])
 @pytest.mark.parametrize("name", SOURCES)
 def test_applies_to_a_table_give_what_the_model_gives(tmp_path: Path, name: str, seed: int) -> None:
-    source, rng, place = SOURCES[name], random.Random(f"{name} {seed}"), Place(FIELDS, order_in_row=True)
-    work = Work(tmp_path)
+    source, rng, unknown = SOURCES[name], random.Random(f"{name} {seed}"), UNKNOWN[seed % 2]
+    place, work = Place(FIELDS, unknown, order_in_row=True), Work(tmp_path)
     work.put("first/m", master_of(place, "ab"), rng.choice(TYPED))
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
     table.apply(str(tmp_path / "first"))
     settings = {
         name.replace(".", "_"): value
-        for name, value in {**BY_NAME, **source.settings, "patch.unknown": "insert"}.items()
+        for name, value in {**BY_NAME, **source.settings, "patch.unknown": unknown}.items()
     }
 
     def merge(number: int) -> Any:
