@@ -185,7 +185,8 @@ def _of_other_dialects(ops: OpSpec, given: Given) -> Messages:
     for name, kind in ENVELOPES.items():
         for member in kind.members.values():
             users.setdefault(keys[member], {}).setdefault(kind.setting, []).append(name)
-    users.pop(keys["unset"])  # it has a meaning without a dialect, too
+    if ops.dialect is None:
+        users.pop(keys["unset"])  # it has a meaning without one, too
     for key in users.keys() - {keys[member] for member in ENVELOPES[ops.envelope].members.values()}:
         if key in given:
             needed = (f"{setting(one)} = {' or '.join(names)}" for one, names in users[key].items())

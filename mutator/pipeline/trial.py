@@ -126,7 +126,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
                 (
                     name.removeprefix("feed ")
                     for name, count in counts.items()
-                    if count and name.startswith("feed ") and name != "feed superseded"
+                    if count and name.startswith("feed ") and name not in ("feed superseded", "feed combined")
                 ),
                 outcome,
             )

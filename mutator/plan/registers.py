@@ -17,9 +17,14 @@ def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
     recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
     ops = config.rows.ops
     found = recorded or (ops.patch_unknown if ops.has_patches else None)
+    why = ""
     if config.operation.overwrites:
+        why = f"write.operation={config.operation.name} replaces whole records"
+    elif recorded is None and ops.dialect is not None and rows.partitioning.fields and rows.partitioning.by_table:
+        found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
+    if why:
         own = {name: one for name, one in rows.layouts.items() if one.unset is not None}
-        whole = {name: replace(one, unset=whole_alone(one.unset, config.operation.name)) for name, one in own.items()}
+        whole = {name: replace(one, unset=whole_alone(one.unset, why)) for name, one in own.items()}
         rows = replace(rows, layouts={**rows.layouts, **whole})
     return rows if found is None else replace(rows, spec={**rows.spec, PATCHES: found})
 

@@ -217,7 +217,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     effort, wording, say = config.effort, config.wording, config.wording.audience
     mistakes = list(check_inputs(replace(config, rows=asked), survey))
     _check_feed(asked, config.operation, config.limits, survey)
-    rows = with_patches(config, row_plan(asked, config.output, survey), known)
+    rows = with_patches(replace(config, rows=asked), row_plan(asked, config.output, survey), known)
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)

@@ -210,6 +210,11 @@ class Envelope(ABC):
         return False
 
     @property
+    def leaves_unset(self) -> bool:
+        """Whether the rows of a file may leave fields unset."""
+        return False
+
+    @property
     def lacks_fields(self) -> bool:
         """Whether a file may lack fields because it has no records, as far as its first rows show."""
         return False

@@ -45,6 +45,7 @@ class EnvelopeKind(NamedTuple):
     members: Mapping[str, str] = {}  # others that it is made of: name -> attribute of ``OpSpec``
     formats: tuple[str, ...] = ()  # of the files that it reads; (): all
     usual: Mapping[str, str] = {}  # other settings, and their values unless a user sets them
+    leaves_unset: bool = False  # rows may leave fields unset, whatever the settings are
     by_sequence: bool = False  # the sequences in the names of the files are a part of its order
     recognizes: Recognizes | None = None
     traces: Traces = Traces()

@@ -42,6 +42,7 @@ def _flat(name: str, own: FlatDialect) -> EnvelopeKind:
         members,
         own.formats,
         usual | codes,
+        leaves_unset=own.unset is not None,
         by_sequence=own.by_sequence,
         recognizes=own.recognizes,
         traces=own.traces,

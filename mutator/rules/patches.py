@@ -107,8 +107,9 @@ class Patches(Register):
         return self.whole.buries_absent
 
     def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
-        """Return the mutations that set a field which no later one of their key sets."""
-        return folded(bag, self._left)
+        """Return the mutations that set a field which no later one of their key sets: the last ones without patches."""
+        masks = bag.column("unset")
+        return self.whole.fold(bag) if masks.null_count == len(masks) else folded(bag, self._left)
 
     def _left(self, bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
         """Return the mutations that are left of some keys, and their columns counts, mixed and upserts."""

@@ -156,13 +156,12 @@ class UnsetTexts:
         ]
 
 
-def whole_alone(unset: Any, operation: str) -> Any:
-    """Return what rows must be where an overwrite has nothing to keep a value of; there NULL says NULL.
+def whole_alone(unset: Any, why: str) -> Any:
+    """Return what rows must be where there is nothing to keep a value of; there NULL says NULL.
 
-    unset: ``UnsetFields`` or ``UnsetTexts``.
+    unset: ``UnsetFields`` or ``UnsetTexts``. why: a part of the reason of other rows.
     """
-    why = f"is not sent, and write.operation={operation} replaces whole records: send all fields"
-    return replace(unset, nulls=frozenset(), whole=why)
+    return replace(unset, nulls=frozenset(), whole=f"is not sent, and {why}: send all fields")
 
 
 def _names(text: bytes) -> Collection[str]:

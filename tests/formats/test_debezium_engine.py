@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.formats.test_debezium_json import UNSENT
 from tests.support.captured_changes import FLAT, FORMS, Captured, capture
 from tests.support.captured_tables import TABLES, Table
 from tests.support.named_runs import ENGINES, Work
@@ -67,6 +68,9 @@ def captured(request: pytest.FixtureRequest) -> tuple[str, Captured]:
     said = [json.loads(one) for (form, _), messages in found.messages.items() if form == "plain" for one in messages]
     kinds = {(one["op"], one["source"].get("snapshot") == "incremental") for one in said if one}
     assert kinds == {("r", True), *((op, False) for op in "crudt")}
+    if name == "postgresql":
+        images = [one["after"] for one in said if one and one["op"] == "u"]
+        assert sum(UNSENT in image.values() for image in images) > 5
     return name, found
 
 

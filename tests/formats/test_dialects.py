@@ -227,6 +227,10 @@ BAD = {
         ({**_CANAL, "data": [{"n": "b"}]}, "has no field of the ID in 'data'"),
         ({**_CANAL, "data": [{"id": "1", "new": "1"}]}, "has the member 'data.new', which none of the first rows has"),
         ({**_CANAL, "data": [*_CANAL["data"], {"id": "7", "qty": ""}, {"id": "8"}]}, "field qty is not of type int64"),
+        (
+            {**_CANAL, "type": "UPDATE", "data": [{"id": "7", "n": "b"}], "old": [{"id": "2"}]},
+            "field qty is not sent with a new key, so no record has its value; binlog_row_image=FULL",
+        ),
         (lines(_CANAL)[:-9], "is not JSON"),
         (b'{"type":"INSERT","type":"INSERT"}', "has the member 'type' twice"),
     ],
@@ -242,10 +246,9 @@ BAD = {
         ({**_OGG, "before": 1}, "has no JSON object in 'before'"),
         ({**_OGG, "after": {**_OGG["after"], "new": 1}}, "has the member 'after.new', which none of the first"),
         (
-            {**_OGG, "after": {**_OGG["after"], "n_isMissing": True}},
-            "field n is not sent, and a field that is not sent",
+            {**_OGG_UPDATE, "before": {"id": 1, "qty": 1}, "after": {"id": 7, "n": "b", "n_isMissing": True}},
+            "field n is not sent with a new key, so no record has its value; have GoldenGate log all columns",
         ),
-        ({**_OGG_UPDATE, "after": {"id": 1, "n": None}}, "field qty is not sent, and a field that is not sent cannot"),
         (lines(_OGG)[:-9], "is not JSON"),
         (b'{"op_type":"I","op_type":"I"}', "has the member 'op_type' twice"),
     ],
@@ -365,6 +368,15 @@ def test_columns_that_say_what_is_missing(tmp_path: Path) -> None:
     work.put("feed/f_1.json", lines(found))
     work.run()
     assert work.rows() == [{**row(1, "a"), "x_isMissing": 5}]
+
+
+def test_values_that_did_not_change(tmp_path: Path) -> None:
+    """The image before may have them, also where the key changes."""
+    work = work_of(tmp_path, "ogg")
+    moved = {**_OGG_UPDATE, "before": {"id": 1, "qty": 5}, "after": {"id": 7, "n": "b"}}
+    work.put("feed/f_1.json", lines(ogg(STORY[0]), moved))
+    work.run()
+    assert work.rows() == [row(7, "b", 5)]
 
 
 def test_messages_of_dms_without_a_position(tmp_path: Path) -> None:

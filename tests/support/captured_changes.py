@@ -8,8 +8,8 @@ Two sessions run transactions at a time, on few keys, so that they wait for each
 
 - ``items`` has a column of each common type, and long texts that PostgreSQL stores apart (TOAST). Its REPLICA IDENTITY
   is FULL, so that messages have all values. It is never truncated, as flattened messages do not say that.
-- ``parts`` has a key of two columns, and PostgreSQL's default identity: each change sends its long text anew, because
-  messages do not have values apart that did not change. It is truncated.
+- ``parts`` has a key of two columns, and PostgreSQL's default identity: messages do not have a long text that an update
+  did not change. A change of the key sends it anew, as nothing else has its value. It is truncated.
 
 While they run, a signal asks twice for incremental snapshots.
 """
@@ -147,7 +147,8 @@ class _Story:
         return self._rng.choice(
             (
                 [self._insert(self._parts, 3)],
-                [f"{change} {at}", f"UPDATE parts SET qty = 1, note = {note} {at}"],
+                [f"{change} {at}", f"UPDATE parts SET qty = 1 {at}"],
+                [f"UPDATE parts SET qty = {qty} WHERE line = {line}", f"UPDATE parts SET note = {note} {at}"],
                 [f"DELETE FROM parts WHERE order_id = {order}"],
                 [f"DELETE FROM parts {at}", f"{change}, line = {line} WHERE order_id = {order} AND line = 4 - {line}"],
                 [f"{change}, line = line + 1 {at}"],

@@ -222,6 +222,7 @@ class OpSpec:
         "rows. Older records that it lacks are deleted, newer ones stay",
     )
     time: FirstTime | None = None  # of a snapshot whose rows have it, once its first row is read
+    sends_all: bool = False  # no row of a dialect leaves a field unset, as far as the files say
     recorded: bool = False  # the user did not give the field: the master or the table has recorded it
     # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
     # then upserts, as the original job has it.
@@ -230,8 +231,10 @@ class OpSpec:
     @property
     def has_patches(self) -> bool:
         """Return whether mutations may leave fields unset."""
-        settings = self.unset is not None or self.absent or self.listing is not None
-        return (settings and self.dialect is None) or self.ignored_nulls is not None
+        of_rows = self.absent or self.listing is not None
+        of_dialect = ENVELOPES[self.envelope].leaves_unset and not self.sends_all
+        said = of_rows if self.dialect is None else of_dialect
+        return said or self.unset is not None or self.ignored_nulls is not None
 
     @property
     def said_in(self) -> Any:

@@ -83,7 +83,8 @@ class Survey:
     def asked(self, rows: RowSpec) -> RowSpec:
         """Return the rows of a configuration as the feed has them: order, time, and the result's names of fields."""
         rows = rows_with_names(replace(rows, order=self.order or rows.order), self.names)
-        return replace(rows, ops=replace(rows.ops, time=self.time))
+        leaves_unset = any(one.wrapped is not None and one.wrapped.envelope.leaves_unset for one in self.feed)
+        return replace(rows, ops=replace(rows.ops, time=self.time, sends_all=not leaves_unset))
 
     @property
     def other_names(self) -> Iterator[str]:

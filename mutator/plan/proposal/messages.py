@@ -32,7 +32,7 @@ from mutator.rules.order_units import epoch_unit
 
 DIALECT, TABLE, UNIT, DECIMALS = "feed.dialect", "feed.table", "feed.time.unit", "feed.decimals"
 EPOCH = "order.epoch"
-REJECTS, KEEP_ORDER = "reject.policy", "order.keep"
+KEEP_ORDER = "order.keep"
 _ROWS, _BYTES = 50_000, 8 << 20  # of a file
 _NO_NUMBER = re.compile(rb".*[A-Za-z/=].*")
 _DIGITS = re.compile(rb"(?:[0-9]{4})+")  # may be base64
@@ -100,10 +100,7 @@ def messages_of(
         rows = replace(rows, ops=replace(rows.ops, key_files=BESIDE))
         files = _files(rows, sources)
     upserts = tuple(one.rows(one.are(UPSERT)) for one in files)
-    choices += [
-        *(one for one in _of_types(master, files) if one.key not in settings),
-        *(one for one in _of_rejects(files) if one.key not in settings),
-    ]
+    choices += (one for one in (*_of_types(master, files), *_of_epochs(files)) if one.key not in settings)
     beside = frozenset(name for one in files for name in one.envelope.beside)
     stamps = next(_stamps(files, ENVELOPES[dialect].traces.stamps), None) if ENVELOPES[dialect].traces.stamps else None
     key = next(_named_keys(files), None)
@@ -360,21 +357,16 @@ def _is_time(data_type: Any) -> bool:
     return bool(pa.types.is_timestamp(data_type) or pa.types.is_time(data_type))
 
 
-def _of_rejects(files: Sequence[_File]) -> Iterator[Choice]:
-    """Yield the settings of a run that ranks sources that begin in the middle, and leaves out other rejects."""
+def _of_epochs(files: Sequence[_File]) -> Iterator[Choice]:
+    """Yield the setting of a run that ranks sources that begin in the middle."""
     faults = [one.envelope.operation(one.codes[row] or b"").fault for one in files for row in one.are(REJECTED)]
     if epochs := cured(faults):
         *first, last = epochs
-        left = [one for one in faults if not cured([one])]
-        are = "message of the first rows is" if len(faults) - len(left) == 1 else "messages of the first rows are"
-        why = f"{len(faults) - len(left):,} {are} of another source than those before"
+        count = sum(1 for one in faults if cured([one]))
+        are = "message of the first rows is" if count == 1 else "messages of the first rows are"
+        why = f"{count:,} {are} of another source than those before"
         question = (
             f"Did the positions of {last} begin after those of {_and(first) or 'the others'}? Set {{{EPOCH}}}: the "
             "highest number for the source that began last, and one number for those that share their positions."
         )
         yield Choice(EPOCH, text_of(epochs), why, (), question)
-        faults = left
-    if faults:
-        why = f"{counted(len(faults), 'message')} of the first rows cannot be merged; the first {faults[0]}"
-        question = f"Is the result right without messages that cannot be merged? If not, set {{{REJECTS}}} to fail."
-        yield Choice(REJECTS, "quarantine", why, [("fail", "stop before anything is written")], question)

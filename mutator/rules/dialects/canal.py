@@ -19,6 +19,8 @@ What is easily read wrong:
 - ``es`` is when the statement began, and ``ts`` when the message was made: they order nothing.
 - All values are text or null. ``mysqlType`` has the types, and the master's come before these.
 - ``old`` has the columns that changed, alone, and null where the value was NULL. An absent one is as in ``data``.
+- ``data`` has null where a value is NULL. With ``binlog_row_image=NOBLOB``, MySQL does not log long columns that an
+  UPDATE did not change, and Canal skips them (``parseOneRow`` of its ``LogEventConvert``): it leaves them unset.
 - Binary values are text with a character for each byte (Latin-1).
 """
 
@@ -86,6 +88,7 @@ class CanalJson(ImageMessages):
     says = (*of_table, "id", "old", "mysqlType")
     objects = ("data", "old")
     cure = "have Canal write it, or order by the names of the files"
+    sends_all = "binlog_row_image=FULL of MySQL sends all values"
     key_members = ("pkNames",)
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:

@@ -11,7 +11,9 @@ Those of JSON have a schema or not; ``debezium_avro`` reads the others.
 What is easily read wrong:
 
 - A value that the database did not send is the text ``__debezium_unavailable_value``, or its bytes, or a list of these.
-  It must never become a value; its row is a reject until fields can be left as they are.
+  An update leaves the field unset. The new half of a changed key (a ``c`` after a ``d``) may have it, too: the value is
+  in the row of the old key, so it is a reject.
+- A member that ``after`` lacks is NULL: a message has all columns that the table had, so it had no such column.
 - Without REPLICA IDENTITY FULL, ``before`` of a delete has NULL, "" or 0 in the fields outside of the key.
 - ``ts_ms`` and ``source.ts_ms`` order nothing: the first is the clock of the connector, the second is the same in all
   rows of a transaction. ``ORDERS`` has the fields that do, by connector.
@@ -32,6 +34,7 @@ import pyarrow as pa
 from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.dialects.debezium_messages import (
+    ALL_SENT,
     ANY_OF,
     NO_KEY,
     NO_SERVER,
@@ -78,6 +81,7 @@ class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
     update, delete, kind, no_key = b"u", b"d", "op", NO_KEY
+    sends_all = "REPLICA IDENTITY FULL sends all values"
     unit: str | None = None
     decimals: str | None = None
     key_files: str | None = None  # where the keys of messages are, as the user gives it
@@ -132,6 +136,11 @@ class DebeziumMessages(DebeziumRows):
         return tuple((part.name, part.type) for part in parts)
 
     @property
+    def leaves_unset(self) -> bool:
+        """Whether the database may not send a value."""
+        return self.connector not in ALL_SENT
+
+    @property
     def epoch(self) -> str | None:
         """The field with the epoch of the server, if its positions are its own."""
         return SERVER.name if SERVER.name in self.beside else None
@@ -168,14 +177,14 @@ class DebeziumMessages(DebeziumRows):
             for part in order_parts(self.connector)
             if part.path in columns and part.name in records.names
         }
-        codes = unsent(after, self._codes(columns))
+        codes = self._codes(columns)
         if SERVER.name in orders:
             codes, orders[SERVER.name] = self._with_epochs(codes, orders[SERVER.name])
         for name in set(self.of_any_table).difference(records.names):
             for row in np.flatnonzero(columns[f"after.{name}"].is_valid()).tolist():
                 if codes[row] in _UPSERTS:
                     codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
-        return self.changes(codes, (before, after), orders, records)
+        return self.changes(codes, (before, after), orders, records, unset=unsent(after) if self.leaves_unset else {})
 
     def _with_epochs(self, codes: Sequence[bytes | None], servers: Any) -> tuple[list[bytes | None], Any]:
         """Return op codes, and the epoch of each row; a row of a server without one is a reject."""

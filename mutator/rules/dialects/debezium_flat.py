@@ -6,7 +6,7 @@
 These and the other fields that ``add.fields`` takes from a message (``__lsn``, ``__source_ts_ms``) are no fields of the
 record. With the mode ``tombstone``, a delete is ``null``, and its key is in a file of its own, where the sink writes
 that. With other modes, files have no trace of deletes; truncates are never in them. A value that the database did not
-send is a placeholder here as well.
+send is a placeholder here as well. Rows without ``__op`` may be inserts: they leave such fields unset, as updates do.
 """
 
 from __future__ import annotations
@@ -90,6 +90,12 @@ class DebeziumFlat(DebeziumRows):
         return ()
 
     @property
+    def leaves_unset(self) -> bool:
+        """Whether the database may not send a value, as far as the added fields say which one it is."""
+        others = {prefix + name for prefix in ("__", "__source_") for name in ("file", "change_lsn", "event_serial_no")}
+        return others.isdisjoint(self.names)
+
+    @property
     def keyless_delete(self) -> bytes | None:
         """That of ``null``, which follows each delete where rows have ``__deleted``, and else is the delete."""
         return None if _DELETED in self.names or self.key_files is not None else _TOMBSTONE
@@ -159,8 +165,10 @@ class DebeziumFlat(DebeziumRows):
             has_key = np.logical_or.reduce([flags(columns[name].is_valid()) for name in self.keys])
             for row in tombstones.tolist():
                 codes[row] = b"d" if has_key[row] else rejected(NO_KEY)
-        codes = unsent({name: one for name, one in columns.items() if not is_added(name)}, codes)
-        delete = np.array([code == b"d" for code in codes], np.bool_)
+        delete, updates = (np.array([code == own for code in codes], np.bool_) for own in (self.delete, self.update))
+        own = {name: one for name, one in columns.items() if not is_added(name)}
+        codes, own, unset = self.with_unset(codes, own, unsent(own) if self.leaves_unset else {}, updates)
+        columns |= own
         found = dict[str, Any]()
         for name, column in columns.items():
             if name in (FIELD, _DELETED) or records.get_field_index(name) < 0:
@@ -171,7 +179,8 @@ class DebeziumFlat(DebeziumRows):
                     codes[row] = rejected(f"field {name} {why}")
             found[name] = column
         found[FIELD] = pa.array(codes, pa.large_binary())
-        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]))
+        unset = {name: one for name, one in unset.items() if name in found}
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), unset=unset)
 
     def _codes(self, columns: Mapping[str, Any], count: int) -> list[bytes | None]:
         """Return what each row does. Raises Unclear if they are of several tables."""

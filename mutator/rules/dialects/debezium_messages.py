@@ -24,6 +24,7 @@ _MYSQL = (
     OrderPart("source.pos", "long", "source.pos"),
     OrderPart("source.row", "long", "source.row"),
 )
+ALL_SENT = frozenset({"mysql", "mariadb", "sqlserver"})  # connectors that have no placeholder
 # By ``source.connector``: the fields that order the mutations of a key, the decisive first; NULL is lowest. Rows of
 # incremental snapshots of PostgreSQL have no lsn.
 ORDERS: Mapping[str, tuple[OrderPart, ...]] = {

@@ -29,8 +29,9 @@ Codes and names of fields are read in any case. What is easily read wrong:
   ``PreserveTransactions``, the operation, the table and the schema come before the columns, as TiCDC has them. Rows of
   other tables have other widths. ``B`` and ``C`` mark where a transaction begins and ends.
 - The fields before the columns of GoldenGate are those of a template, so ``field.names`` takes its elements as they
-  are: ``${optype[op_type]}``. Text has no quotes, and NULL is a word. A value that was not sent is empty by default,
-  and NULL in an insert alone. ``op_ts`` is not in the order of changes.
+  are: ``${optype[op_type]}``. Text has no quotes, and NULL is a word. A value that was not sent is empty by default: an
+  update leaves the field unset, and an insert sets it to NULL. ``op_ts`` is not in the order of changes.
+- ``__$update_mask`` says which columns an update changed. The row has the values of all, so it leaves none unset.
 - LSNs are binary in Parquet, and hexadecimal in text. Here they are hexadecimal in lower case, so both compare.
 """
 
@@ -85,7 +86,7 @@ class FlatDialect(NamedTuple):
     by_sequence: bool = False  # the sequence of the file comes first in the order
     truncates: tuple[str, ...] = ()
     unset: str | None = None  # the text of a value that was not sent; None: all are, unless a setting says another
-    may_lack: bool = False  # a setting says it
+    may_lack: bool = False  # a setting may say it
     template: Mapping[str, str] = {}  # an element of a template -> the field that it is
     formats: tuple[str, ...] = ()  # of the files; (): all
     settable: bool = False  # settings may name other codes

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, TRANSACTION, FlatDialect
 from mutator.rules.dialects.messages import (
     SHOWN,
     MessageRows,
     is_rejected,
+    is_text,
     of_other_table,
     other_table,
     rejected,
@@ -37,7 +38,6 @@ _LSN = re.compile(rb"(?:0x)?([0-9a-f]{20})")
 _MARK, _OF_WIDTH = re.compile(r"has '(\w)[|']"), re.compile(r"has \d+ fields? and should have \d+")
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
-_UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have the source log all columns"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,16 @@ class FlatRows(MessageRows):
             return ()
         first = [(SEQUENCE, "long")] * own.by_sequence
         return (*first, *((one.name, one.type) for one in own.order if one.name in found), (own.rank, "long"))
+
+    @property
+    def _not_sent(self) -> str | None:
+        """The text of a value that was not sent; None if all are."""
+        return self.unset if self.unset is not None else self._own.unset
+
+    @property
+    def leaves_unset(self) -> bool:
+        """Whether a text says that a value was not sent."""
+        return self._not_sent is not None
 
     def fields_of_tables(self, reason: str) -> tuple[str, ...]:
         """Return the first fields of a file of several tables, if that may be why a row is a reject; else none."""
@@ -172,10 +182,11 @@ class FlatRows(MessageRows):
         """Return a row for each row. Raises Unclear if they are of several tables."""
         own, columns = self._own, self._columns(batch)
         is_ranked = records.get_field_index(own.rank) >= 0
+        says = own.field in columns
         codes = self._codes(columns.pop(own.field, None), len(batch), is_ranked)
         if self._says_table:
             codes = self._of_table(columns, codes)
-        codes = self._sent(columns, codes)
+        unset = self._unset(columns, codes, says)
         columns[own.rank] = pa.array(np.array([code not in self.delete_codes for code in codes], np.int64))
         columns[SEQUENCE] = pa.array([self.sequence] * len(batch), pa.int64())
         wrong = dict[int, str]()
@@ -191,7 +202,8 @@ class FlatRows(MessageRows):
                 codes[row] = rejected(reason)
         columns[own.field] = pa.array(codes, _BYTES)
         found = {name: column for name, column in columns.items() if records.get_field_index(name) >= 0}
-        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]))
+        unset = {name: one for name, one in unset.items() if name in found}
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), unset=unset)
 
     def _columns(self, batch: Any) -> dict[str, Any]:
         """Return the columns of rows, those of the dialect by its own names."""
@@ -253,24 +265,23 @@ class FlatRows(MessageRows):
         codes = [*map(code_of, texts.dictionary.to_pylist()), code_of(None)]
         return [codes[number] for number in texts.indices.fill_null(len(codes) - 1).to_pylist()]
 
-    def _sent(self, columns: dict[str, Any], codes: list[bytes]) -> list[bytes]:
-        """Return what each row does, or why it is a reject: an update with a value that was not sent.
+    def _unset(self, columns: dict[str, Any], codes: Sequence[bytes], says: bool) -> dict[str, Flags]:
+        """Return which rows leave a field unset, by name. An insert sets all, and has NULL where a value is not sent.
 
-        columns: in which these values become NULL, as they are in an insert.
+        columns: in which these values become NULL. says: rows say whether they are inserts.
         """
-        own, found, insert = self._own, [*codes], self._own.upserts[0].encode()
-        text = self.unset if self.unset is not None else own.unset
+        own, found, insert = self._own, dict[str, Flags](), self._own.upserts[0].encode()
+        text = self._not_sent
         if text is None:
-            return codes
-        updates = np.array([code in (self.upsert_codes or ()) and code[:1].upper() != insert for code in codes])
+            return found
+        upserts = self.upsert_codes or ()
+        updates = np.array([code in upserts and not (says and code[:1].upper() == insert) for code in codes], np.bool_)
         for name, column in columns.items():
-            if name in (*own.others, *(one.name for one in own.order)) or not _is_binary(column.type):
+            if name in (*own.others, *(one.name for one in own.order)) or not is_text(column.type):
                 continue
             lacks = flags(pc.fill_null(pc.equal(column, pa.scalar(text.encode(), column.type)), False))
             if lacks.any():
-                reason = rejected(f"field {name} {_UNSENT}")
-                for row in np.flatnonzero(lacks & updates).tolist():
-                    found[row] = found[row] if is_rejected(found[row]) else reason
+                found[name] = lacks & updates
                 columns[name] = pc.if_else(pa.array(lacks), pa.scalar(None, column.type), column)
         return found
 

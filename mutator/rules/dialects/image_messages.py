@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.messages import (
     FIELD,
     ORDER_TYPES,
@@ -129,6 +130,7 @@ class ImageMessages(MessageRows):
     key_members: ClassVar[tuple[str, ...]] = ()  # the members that may name the fields of the ID
     orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
+    leaves_unset: bool = False  # a field that an update lacks was not sent; False: it is NULL
 
     def table_of(self, columns: Columns) -> Sequence[str | None]:
         """Return the table of each message."""
@@ -275,11 +277,22 @@ class ImageMessages(MessageRows):
             columns_of([one[side] for one in images], dict.fromkeys((*names, *self.keys))) for side in (0, 1)
         )
         codes = self.keyed(codes, before, after)
+        unset = self._absent(codes, [one for _, one in images], names) if self.leaves_unset else {}
         if len(rows) == len(batch):
-            return self.changes(codes, (before, after), orders, records)
+            return self.changes(codes, (before, after), orders, records, unset=unset)
         index = np.array(rows, np.int64)
         orders = {name: column.take(pa.array(index)) for name, column in orders.items()}
-        return self._last_of_each(self.changes(codes, (before, after), orders, records, index))
+        return self._last_of_each(self.changes(codes, (before, after), orders, records, index, unset))
+
+    def _absent(
+        self, codes: Sequence[bytes | None], images: Sequence[Members], names: Sequence[str]
+    ) -> dict[str, Flags]:
+        """Return which updates lack a field, by name; those with any. images: after changes."""
+        rows = [row for row, code in enumerate(codes) if code == self.update]
+        found = {name: np.zeros(len(codes), np.bool_) for name in names}
+        for name, absent in found.items():
+            absent[rows] = [name not in images[row] for row in rows]
+        return {name: absent for name, absent in found.items() if absent.any()}
 
     def _last_of_each(self, found: Unwrapped) -> Unwrapped:
         """Return rows without the changes that another one in the same message replaces.
@@ -304,7 +317,8 @@ class ImageMessages(MessageRows):
                 last[(number, key) if code in acts else row] = row
         kept = np.sort(np.fromiter(last.values(), np.int64, len(last)))
         kept = kept[np.lexsort((turns[kept], found.rows[kept]))]
-        return Unwrapped(found.batch.take(pa.array(kept)), found.rows[kept])
+        unset = {name: own[kept] for name, own in found.unset.items()}
+        return found._replace(batch=found.batch.take(pa.array(kept)), rows=found.rows[kept], unset=unset)
 
     def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
         """Return the columns of the fields that order, as far as the run reads them."""

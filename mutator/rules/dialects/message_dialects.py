@@ -104,12 +104,19 @@ _UPSERTS = ("bootstrap-insert", "init", "insert", "load", "update")
 
 
 def _with_images(
-    dialect: str, name: str, kind: str, around: str, needed: int = 0, images: Sequence[str] = ("data",)
+    dialect: str,
+    name: str,
+    kind: str,
+    around: str,
+    needed: int = 0,
+    images: Sequence[str] = ("data",),
+    leaves_unset: bool = False,
 ) -> EnvelopeKind:
     """Return a dialect whose messages have images in members of their own.
 
     name: of the class. kind: the member that says what a message is. around: the members, first those that each message
-    has. needed: their number; 0: other members show what messages are.
+    has. needed: their number; 0: other members show what messages are. leaves_unset: a field that an update lacks was
+    not sent.
     """
     codes, members = {*_CODES[dialect].values()}, _words(around)
     upserts = [code for code in _UPSERTS if code in codes]
@@ -121,12 +128,13 @@ def _with_images(
         "ignore.op.code": ",".join(sorted({*codes, "tombstone"} - {*upserts, "delete", "truncate"})),
     }
     return EnvelopeKind(
-        made_by(f"dialects.{name.removesuffix('Json').lower()}", name),
+        made_by(f"dialects.{name.removesuffix('Json').lower()}", name, leaves_unset=leaves_unset),
         DIALECT,
         decides,
         f"the {kind.rpartition('.')[2]} of a message says what it does",
         OF_TABLES,
         ("json",),
+        leaves_unset=leaves_unset,
         recognizes=_messages(kind, _CODES[dialect], members[:needed], images) if needed else _is_dms_json,
         traces=Traces(tuple(sorted({*upserts} - {"update"}, key="insert".__eq__)), members),
     )
@@ -144,6 +152,7 @@ def _debezium(module: str, name: str, file_format: str, members: Mapping[str, st
         "the op of a message says what it does",
         members,
         (file_format,),
+        leaves_unset=True,
         recognizes=_is_debezium,
         traces=Traces(
             ("r", "c"),
@@ -162,6 +171,7 @@ MESSAGE_DIALECTS: Mapping[str, EnvelopeKind] = {
         _OF_DEBEZIUM,
         "__op and __deleted say what a row does",
         _SAID_OF_DEBEZIUM,
+        leaves_unset=True,
         recognizes=_is_debezium_flat,
         traces=Traces(("r", "c"), ("schema", "payload")),
     ),
@@ -179,6 +189,7 @@ MESSAGE_DIALECTS: Mapping[str, EnvelopeKind] = {
         "type",
         "type database table es isDdl ts data old id pkNames sql sqlType mysqlType gtid",
         5,
+        leaves_unset=True,
     ),
     "ogg-json": _with_images(
         "ogg-json",
@@ -187,6 +198,7 @@ MESSAGE_DIALECTS: Mapping[str, EnvelopeKind] = {
         "op_type table op_ts current_ts pos primary_keys priamry_keys tokens before after",
         2,
         ("before", "after"),
+        leaves_unset=True,
     ),
     "aws-dms-json": _with_images("aws-dms-json", "DmsJson", "metadata.operation", "data metadata control before-image"),
 }

@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ _REJECT = b"reject: "  # before the reason, as the op code of a row
 _OTHER = b"other table "  # before the name of a table whose rows are not taken, as the op code of a row
 _BYTES = pa.large_binary()
 _NONE = pa.scalar(None, _BYTES)
+_SETS_ALL: Mapping[str, Flags] = MappingProxyType({})
 
 ORDER_TYPES = {"long": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
 
@@ -71,6 +73,13 @@ class OrderPart(NamedTuple):
             return column
         found = pc.struct_field(pc.extract_regex(column, self.pattern), "part")
         return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, _NONE).cast(_BYTES)
+
+
+def is_text(data_type: Any) -> bool:
+    """Return whether values are text, or may be bytes of text."""
+    types = pa.types
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(of(data_type) for of in texts)
 
 
 def rejected(reason: str) -> bytes:
@@ -138,6 +147,7 @@ class MessageRows(OpCodeField):
     kind: ClassVar[str] = ""  # the member that says what a message is, or its path; "": the field
     codes: ClassVar[Mapping[bytes, bytes]] = {}  # value of that member -> op code, where these differ
     no_key: ClassVar[str] = ""  # why a delete without a key is a reject, where a file of keys may have it
+    sends_all: ClassVar[str] = ""  # a part of a message: how the values of all fields come into messages
     table: str | None = None  # schema.table, as the user gives it
     others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
     keys: tuple[str, ...] = ()
@@ -176,14 +186,20 @@ class MessageRows(OpCodeField):
         orders: Mapping[str, Any],
         records: Any,
         rows: Ints | None = None,
+        unset: Mapping[str, Flags] = _SETS_ALL,
     ) -> Unwrapped:
         """Return a row for each change, or two for one that changes the key.
 
         images: the columns before and after, of the same names and of the key. orders: columns. records: as for
-        ``unwrap``. rows: the number of the row of the file that each change is in; None: each is of its own.
+        ``unwrap``. rows: the number of the row of the file that each change is in; None: each is of its own. unset:
+        which changes have no value of a field, by name. An update leaves it unset, where it keeps the key.
         """
         codes, (before, after) = [*codes], images
-        moved = self._moved(before, after, np.array([code == self.update for code in codes], np.bool_))
+        updates = np.array([code == self.update for code in codes], np.bool_)
+        moved = self._moved(before, after, updates)
+        if unset:
+            codes, after, unset = self.with_unset(codes, after, unset, updates & ~moved)
+            moved &= np.array([code == self.update for code in codes], np.bool_)
         if moved.any():  # the delete is the first of two rows
             index = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
             is_first = np.append(index[1:] == index[:-1], False)
@@ -196,6 +212,7 @@ class MessageRows(OpCodeField):
                 for columns in (before, after, orders)
             )
             rows = index if rows is None else rows[index]
+            unset = {name: own[index] for name, own in unset.items()}
         delete = np.array([code == self.delete for code in codes], np.bool_)
         # People look for the record of a reject.
         acts = delete | np.array([code in (self.upsert_codes or ()) or is_rejected(code) for code in codes], np.bool_)
@@ -212,7 +229,24 @@ class MessageRows(OpCodeField):
             found[name] = values
         found |= orders
         found[FIELD] = pa.array(codes, _BYTES)
-        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows, as_text=True)
+        unset = {name: own for name, own in unset.items() if name in found}
+        return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows, True, unset)
+
+    def with_unset(
+        self, codes: Sequence[bytes | None], after: Mapping[str, Any], unset: Mapping[str, Flags], may: Flags
+    ) -> tuple[list[bytes | None], dict[str, Any], dict[str, Flags]]:
+        """Return op codes, images after changes, and which changes leave a field unset, which is NULL there.
+
+        Others are rejects, if they are upserts. may: which changes may leave fields unset.
+        """
+        codes, found, columns = [*codes], dict[str, Flags](), {**after}
+        for name, own in unset.items():
+            reason = rejected(f"field {name} is not sent with a new key, so no record has its value; {self.sends_all}")
+            for row in np.flatnonzero(own & ~may).tolist():
+                codes[row] = reason if codes[row] in (self.upsert_codes or ()) else codes[row]
+            found[name] = own & may
+            columns[name] = pc.if_else(pa.array(found[name]), pa.scalar(None, after[name].type), after[name])
+        return codes, columns, found
 
     def _moved(self, before: Mapping[str, Any], after: Mapping[str, Any], updates: Flags) -> Flags:
         """Return which updates have another key in the image before."""

@@ -11,8 +11,8 @@ The order is ``pos``: the place in the trail as text with leading zeros, which i
 What is easily read wrong:
 
 - A compressed update has the key and the columns that changed. The others are absent, or have ``true`` in a member
-  ``<column>_isMissing``: they are not sent, which is not NULL. Such a row is a reject until fields can be left as they
-  are.
+  ``<column>_isMissing``: they are not sent, which is not NULL. Those that ``before`` has did not change. The update
+  leaves the others unset, or is a reject if it changes the key.
 - ``op_ts`` is not monotone, and ``current_ts`` is the clock of the program, which a replay changes.
 - The codes can be set (``insertOpKey`` and others); only these are known.
 - The key is that of the setting. Messages list it in ``primary_keys``, which some spell ``priamry_keys``.
@@ -41,8 +41,6 @@ from mutator.rules.dialects.messages import OrderPart
 from mutator.rules.envelope import FirstOfFile
 
 _MISSING = "_isMissing"
-_UNSENT = "is not sent, and a field that is not sent cannot be merged yet; have GoldenGate log all columns "
-_UNSENT += "(ADD TRANDATA … ALLCOLS) and write uncompressed updates (NOCOMPRESSUPDATES)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +55,8 @@ class OggJson(ImageMessages):
     of_table = ("table",)  # with the schema before a dot
     says = (*of_table, "pos")
     cure = "add ${position[pos]} to metaColumnsTemplate"
+    sends_all = "have GoldenGate log all columns (ADD TRANDATA … ALLCOLS) and write uncompressed updates "
+    sends_all += "(NOCOMPRESSUPDATES)"
     key_members = ("primary_keys", "priamry_keys")
 
     def fields_in(self, columns: Columns, first: FirstOfFile) -> Any:
@@ -65,23 +65,22 @@ class OggJson(ImageMessages):
         return pa.schema([one for one in found if not _is_mark(one.name, found.names)])
 
     def changes_in(self, code: bytes | None, objects: Texts, known: Set[str]) -> Changes:
-        """Return both images."""
+        """Return both images; an update has values that it did not change in either."""
         before, after = (object_in(text or b"{}") for text in objects)
         if before is None or after is None:
             return no_object("before" if before is None else "after")
-        fault = self._fault(after, known, code == self.update) if after else None
-        return [(before, after)] if fault is None else fault
+        marks = {name for name in (*before, *after) if _is_mark(name, known)}
+        unknown = next((name for name in after if name not in known and name not in marks), None)
+        if unknown is not None:
+            return unknown_member("after", unknown)
+        before, after = (_sent(one, marks) for one in (before, after))
+        return [(before, {**before, **after} if after and code == self.update else after)]
 
-    def _fault(self, after: Members, known: Set[str], is_update: bool) -> str | None:
-        """Return why an image after a change is a reject; None if it is whole. known: the fields of the table."""
-        for name, value in after.items():
-            if _is_mark(name, known):
-                if value == b"true":
-                    return f"field {name.removesuffix(_MISSING)} {_UNSENT}"
-            elif name not in known:
-                return unknown_member("after", name)
-        absent = next((name for name in sorted(known) if name not in after), None) if is_update else None
-        return None if absent is None else f"field {absent} {_UNSENT}"
+
+def _sent(image: Members, marks: Set[str]) -> Members:
+    """Return the fields of an image that have values. marks: the members that say that another one is missing."""
+    missing = {name.removesuffix(_MISSING) for name in marks if image.get(name) == b"true"}
+    return {name: value for name, value in image.items() if name not in marks and name not in missing}
 
 
 def _is_mark(name: str, known: Collection[str]) -> bool:

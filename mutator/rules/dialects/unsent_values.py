@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags
-from mutator.rules.dialects.messages import rejected
+from mutator.rules.dialects.messages import is_text
 from mutator.rules.order_columns import flags
 
-_UPSERTS = (b"c", b"r", b"u")
 _PLACEHOLDER = "__debezium_unavailable_value"
 _IN_BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 _IN_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"  # in a list of UUIDs
@@ -34,21 +33,15 @@ _PLACEHOLDERS = [
         for separators in ((",", ":"), (", ", ": "))
     ),
 ]
-_UNSENT = "is not sent (__debezium_unavailable_value), and a field that is not sent cannot be merged yet; REPLICA "
-_UNSENT += "IDENTITY FULL sends all fields"
 
 
-def unsent(columns: Mapping[str, Any], codes: Sequence[bytes | None]) -> list[bytes | None]:
-    """Return op codes; of rows with a value that the database did not send, the reason of a reject.
+def unsent(columns: Mapping[str, Any]) -> dict[str, Flags]:
+    """Return which rows leave a field unset, because the database did not send its value, by field; those with any.
 
     columns: pa.Array by name; those of large_binary have the text of values.
     """
-    found = list(codes)
-    for name, column in columns.items():
-        for row in np.flatnonzero(_is_placeholder(column)).tolist():
-            if found[row] in _UPSERTS:
-                found[row] = rejected(f"field {name} {_UNSENT}")
-    return found
+    found = {name: _is_placeholder(column) for name, column in columns.items()}
+    return {name: rows for name, rows in found.items() if rows.any()}
 
 
 def _is_placeholder(column: Any) -> Flags:
@@ -65,7 +58,6 @@ def _is_placeholder(column: Any) -> Flags:
             for row in np.flatnonzero(lengths == len(_PLACEHOLDER)).tolist():
                 found[row] = column[row].as_py() == [*_PLACEHOLDER.encode()]
         return found
-    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    if any(of(column.type) for of in texts):
+    if is_text(column.type):
         return flags(pc.is_in(column, value_set=pa.array([one.encode() for one in _PLACEHOLDERS]).cast(column.type)))
     return np.zeros(len(column), np.bool_)
