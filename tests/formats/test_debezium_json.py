@@ -32,7 +32,7 @@ from mutator.rules.order_columns import SEQUENCES, kept_orders
 from mutator.rules.order_tuples import decode
 from mutator.table.table import Table
 from tests.support.dialect_stories import lines
-from tests.support.named_runs import ENGINES, Work
+from tests.support.named_runs import ENGINES, Work, avro
 from tests.support.no_limits import NO_LIMITS
 
 FEEDS = Path(__file__).with_name("debezium")
@@ -244,6 +244,17 @@ def test_fields_that_a_place_cannot_leave_unset(tmp_path: Path) -> None:
     assert rows == [{**ROW, "p": "x"}]
     (reject,) = report.rejects["feed"]
     assert reject["reason"].startswith("field n is not sent, and with key.scope=table, only the last mutation of an ID")
+
+
+def test_fields_that_may_not_be_null(tmp_path: Path) -> None:
+    """They stay so where no record begins with a patch."""
+    schema = avro(("id", "long"), ("n", "string"))
+    (tmp_path / "s.avsc").write_text(json.dumps(schema))
+    found = [message("u", {"id": 1, "n": UNSENT}, lsn=2), message("u", {"id": 2, "n": UNSENT}), message("c", ROW)]
+    report, rows = run(tmp_path, lines(*found), output_schema=str(tmp_path / "s.avsc"))
+    assert (rows, report.rejects) == ([ROW], {})
+    with pytest.raises(DataError, match="field n may not be NULL, and a patch may begin a record without it"):
+        run(tmp_path, lines(*found), output_schema=str(tmp_path / "s.avsc"), patch_unknown="insert")
 
 
 UNSENT_FORMS = [

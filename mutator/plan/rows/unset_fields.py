@@ -75,9 +75,10 @@ def warnings_on_values(ops: OpSpec, feed: Sequence[Source]) -> tuple[str, ...]:
 def with_nulls(ops: OpSpec, fields: RunFields, found: ResolvedSchema, base: str, *, given: bool) -> ResolvedSchema:
     """Return a schema in which the fields that rows may leave unset may be NULL, as in records without a value for one.
 
-    base: the path of the file that gives the fields. given: the user has. Raises DataError where that excludes NULL.
+    Where patches of unknown records wait, a record is there only after an upsert, which sets all fields. base: the path
+    of the file that gives the fields. given: the user has. Raises DataError where that excludes NULL.
     """
-    if not ops.has_patches:
+    if not ops.has_patches or ops.patch_unknown == "wait":
         return found
     needed, schema, notes = needed_fields(fields), found.schema, [*found.notes]
     others = [one.name for one in schema if one.name not in needed and not one.nullable]
