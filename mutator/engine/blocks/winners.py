@@ -29,15 +29,8 @@ from mutator.rules.typed_values import unequal
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
 # DROPPED: it is gone, and has no tombstone.
 KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(7)
-_ACTIONS = {
-    "wait": GONE,
-    "keep": KEEP,
-    "touch": TOUCH,
-    "write": WRITE,
-    "bury": GONE,
-    "bury record": OUTRANKED,
-    "drop": DROPPED,
-}
+_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED, "drop": DROPPED}
+_ACTIONS |= {"wait": GONE}  # with a row beside its tombstone
 
 
 class Winners(WinnerKeys):

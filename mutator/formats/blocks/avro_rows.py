@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_fields import AvroFields
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
-from mutator.formats.blocks.block_type import Batch, is_in
+from mutator.formats.blocks.block_type import Batch, KeptAsBytes, is_in
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.schema_rows import UNSET, BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -138,7 +138,7 @@ class AvroBlock(SchemaBlock):
         return self.rows.field(0)
 
 
-class AvroBlockType(SchemaBlockType):
+class AvroBlockType(KeptAsBytes, SchemaBlockType):
     """The block contract for Avro records."""
 
     block = AvroBlock
@@ -173,18 +173,6 @@ class AvroBlockType(SchemaBlockType):
         if rows.type.get_field_index(UNSET.name) < 0:
             return found
         return concatenated(found, rows.field(UNSET.name).cast(pa.large_binary()).fill_null(b""))
-
-    def kept_type(self, layout: AvroLayout) -> Any:
-        """Return that of bytes. A run whose rows may wait has typed columns, so none is kept."""
-        return pa.large_binary()
-
-    def kept(self, rows: Any) -> Any:
-        """Return encoded records."""
-        return rows
-
-    def from_kept(self, rows: Any, layout: AvroLayout) -> Any:
-        """Return encoded records."""
-        return rows
 
     def from_contents(self, contents: Sequence[bytes], layout: AvroLayout) -> Any:
         """Return encoded records."""

@@ -6,7 +6,7 @@ the block type of delimited text, ``column_rows`` of typed columns, ``avro_rows`
 write a class with the methods of ``BlockType`` and add a line to ``registry.BLOCK_TYPES``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -172,6 +172,25 @@ class BlockType(Protocol):
 
     def changes_writer(self, stream: BinaryIO, output: Any, layout: Any, form: ChangeForm) -> ChangeWriter:
         """Return a writer of changed rows to a stream. layout: that of written rows."""
+
+
+class KeptAsBytes:
+    """The form of rows that are kept beside others: the bytes of their contents."""
+
+    contents: Callable[[Any], Any]
+    from_contents: Callable[[Sequence[bytes], Any], Any]
+
+    def kept_type(self, layout: Any) -> Any:
+        """Return the type of bytes."""
+        return pa.large_binary()
+
+    def kept(self, rows: Any) -> Any:
+        """Return the contents of rows."""
+        return self.contents(rows)
+
+    def from_kept(self, rows: Any, layout: Any) -> Any:
+        """Return the rows that have these contents."""
+        return self.from_contents(rows.to_pylist(), layout)
 
 
 def patched(rows: Any, positions: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:

@@ -16,8 +16,15 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
-from mutator.formats.blocks.row_fields import ColumnFields
-from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
+from mutator.formats.blocks.row_fields import ColumnFields, with_fields
+from mutator.formats.blocks.schema_rows import (
+    BadRows,
+    RowRules,
+    RowWriter,
+    SchemaBlock,
+    SchemaBlockType,
+    deleted_and_upserted,
+)
 from mutator.formats.blocks.shown_rows import shown_rows
 from mutator.formats.blocks.unset_columns import cleared
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -180,12 +187,7 @@ class ColumnBlockType(SchemaBlockType):
 
     def from_kept(self, rows: Any, layout: ColumnLayout) -> Any:
         """Return rows: fields that they lack are NULL, and values of another type are converted."""
-        columns = []
-        for one in layout.fields:
-            number = rows.type.get_field_index(one.name)
-            own = nulls(len(rows), one.type) if number < 0 else rows.field(number)
-            columns.append(own if own.type == one.type else converted(own, one.type, True)[0])
-        return pa.StructArray.from_arrays(columns, fields=layout.fields)
+        return with_fields(rows, layout.fields)
 
     def from_contents(self, contents: Sequence[bytes], layout: ColumnLayout) -> Any:
         """Return the rows that have these bytes."""
@@ -252,7 +254,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     read, unset = (found, {}) if layout.unset is None else cleared(found, layout, bad_rows)
     masks = layout.masks_of(unset, bad_rows, delete)
     columns = _converted(read, layout, bad_rows, delete, unset, trusted)
-    if found.joined and len(again := _deleted_and_upserted(found.offsets, columns, layout, delete)):
+    if found.joined and len(again := deleted_and_upserted(found.offsets, columns, layout.id_fields, delete)):
         return _batch(found.without(again), layout, trusted)
     parsed, partitions = (None, None) if trusted else _checked(read, columns, layout, bad_rows, delete)
     if trusted:
@@ -275,18 +277,6 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     ignored += int(said.are(IGNORED).sum())
     halves = int((offsets[1:] == offsets[:-1]).sum()) if found.joined else 0
     return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
-
-
-def _deleted_and_upserted(offsets: Ints, columns: Sequence[Any], layout: ColumnLayout, delete: Flags) -> Ints:
-    """Return the deletes of keys that the same row of the file upserts: images spell a value in two ways, 1.5 and 1.50.
-
-    Such a row changes no key.
-    """
-    found = np.flatnonzero((offsets[1:] == offsets[:-1]) & delete[:-1] & ~delete[1:])
-    for ordinal in layout.id_fields if len(found) else ():
-        old, new = (canonical(columns[ordinal].take(pa.array(rows))) for rows in (found, found + 1))
-        found = found[flags(pc.fill_null(pc.equal(old, new), False))]
-    return found
 
 
 def _converted(

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.line_scan import LineTable
+from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import PAD, Flags, exchanged, joined
 from mutator.rules.order_columns import flags
@@ -122,6 +123,16 @@ class ColumnFields:
     def null_part(self, number: int) -> Any:
         """Return NULL of the type of a field."""
         return self.null(number)
+
+
+def with_fields(rows: Any, fields: Sequence[Any]) -> Any:
+    """Return structs with some fields, found by name: those that they lack are NULL, others are converted."""
+    columns = []
+    for one in fields:
+        number = rows.type.get_field_index(one.name)
+        own = nulls(len(rows), one.type) if number < 0 else rows.field(number)
+        columns.append(own if own.type == one.type else converted(own, one.type, True)[0])
+    return pa.StructArray.from_arrays(columns, fields=list(fields))
 
 
 def text_masks(layout: RowLayout, rows: Any, deletes: Flags) -> Any:

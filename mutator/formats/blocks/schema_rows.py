@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.errors import error
 from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Item, Record, Truncate
@@ -168,6 +169,18 @@ class RowRules:
     def order_parts(self, columns: Mapping[str, Any]) -> list[Any]:
         """Return a pa.Array for each order field. columns: pa.Array by name."""
         return [member(columns[name], members) for name, *members in self.order_fields]
+
+
+def deleted_and_upserted(offsets: Ints, columns: Sequence[Any], id_fields: Sequence[int], delete: Flags) -> Ints:
+    """Return the deletes of keys that the same row of the file upserts: images spell a value in two ways, 1.5 and 1.50.
+
+    Such a row changes no key.
+    """
+    found = np.flatnonzero((offsets[1:] == offsets[:-1]) & delete[:-1] & ~delete[1:])
+    for ordinal in id_fields if len(found) else ():
+        old, new = (canonical(columns[ordinal].take(pa.array(rows))) for rows in (found, found + 1))
+        found = found[flags(pc.fill_null(pc.equal(old, new), False))]
+    return found
 
 
 class SchemaBlockType:

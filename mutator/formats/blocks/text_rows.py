@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.parts import setting
-from mutator.formats.blocks.block_type import Batch, Hashes, Item, Record
+from mutator.formats.blocks.block_type import Batch, Hashes, Item, KeptAsBytes, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.row_fields import TextFields, text_mask, text_masks
 from mutator.formats.blocks.row_layout import NoRecord, RowLayout, Unreadable, compile_reader
@@ -41,7 +41,7 @@ from mutator.rules.partition_transforms import RowPartitions, partition_rows
 _FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
 
 
-class TextBlockType:
+class TextBlockType(KeptAsBytes):
     """The block contract for delimited text."""
 
     run_together = True
@@ -90,18 +90,6 @@ class TextBlockType:
     def contents(self, rows: Any) -> Any:
         """Return the lines without their line ends, which are not part of a row."""
         return pc.binary_slice(rows, 0, -1)
-
-    def kept_type(self, layout: RowLayout) -> Any:
-        """Return that of bytes."""
-        return pa.large_binary()
-
-    def kept(self, rows: Any) -> Any:
-        """Return lines without their line ends."""
-        return self.contents(rows)
-
-    def from_kept(self, rows: Any, layout: RowLayout) -> Any:
-        """Return lines."""
-        return self.from_contents(rows.to_pylist(), layout)
 
     def from_contents(self, contents: Sequence[bytes], layout: RowLayout) -> Any:
         """Return lines."""
