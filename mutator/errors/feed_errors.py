@@ -64,7 +64,7 @@ FEEDS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "partition.several": (
             "several mutations may decide about an ID, and with {key.scope=table} only the last one of an ID finds its "
-            "record; set {key.scope=partition}"
+            "record; set {key.scope=partition}, or merge into a table"
         ),
         "partition.old.rows": (
             "with {key.scope=table}, a record may move to another partition of the master, where its old row is not "

@@ -12,15 +12,18 @@ from mutator.rules.register import Register
 from mutator.rules.unset_fields import whole_alone
 
 
-def with_patches(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
-    """Return a row plan whose specification says that records get patches, if they do or once did."""
+def with_patches(config: Config, rows: RowPlan, known: State | None, *, versioned: bool) -> RowPlan:
+    """Return a row plan whose specification says that records get patches, if they do or once did.
+
+    versioned: the place is a table.
+    """
     recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
     ops = config.rows.ops
     found = recorded or (ops.patch_unknown if ops.has_patches else None)
     why = ""
     if config.operation.overwrites:
         why = f"write.operation={config.operation.name} replaces whole records"
-    elif recorded is None and ops.dialect is not None and rows.partitioning.fields and rows.partitioning.by_table:
+    elif recorded is None and ops.dialect is not None and rows.partitioning.by_table and not versioned:
         found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
     if why:
         own = {name: one for name, one in rows.layouts.items() if one.unset is not None}

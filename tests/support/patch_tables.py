@@ -29,6 +29,7 @@ SIDES = (column_of_orders("long"),)
 CSV = Form("table", {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "unset.value": "~"}, header=True)
 SETTINGS = {**CSV.settings, "header": "true", **NO_LIMITS}
 BY_PARTITION = {"partitioned.by": "id", "key.scope": "partition"}
+MOVING = {"partitioned.by": "p", "key.scope": "table"}  # patches move records, but only in a table
 
 
 def of_row(fields: Sequence[str], row: dict[str, Any], sides: dict[str, Any]) -> Any:
