@@ -143,3 +143,15 @@ def test_full_upserts_read_no_rows_of_a_table_with_patches(tmp_path: Path, monke
     place.run([Mutation("U", "c", 5, whole), Mutation("P", "a", 5, {"q": "late"})], rng)
     place.compact()
     assert not any(file.sides for file in place.table.snapshot.of_role(DATA))
+
+
+def test_an_id_has_a_record_with_its_own_patches_in_each_partition(tmp_path: Path) -> None:
+    settings = {"partitioned_by": "place", "key_scope": "partition", "ignore_null_updates": "all"}
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **settings})
+    names = ["id", "at", "price", "name", "place"]
+    first = [[1, 1, 30, "lamp", "EU"], [1, 1, 55, "desk", "US"], [2, 1, 9, "sofa", "EU"]]
+    second = [[1, 3, None, "bulb", "EU"], [1, 2, 31, None, "EU"], [1, 4, 56, None, "US"], [2, 2, 8, None, "US"]]
+    for rows in (first, second):
+        table.apply(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]))
+    found = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+    assert found == [(1, 3, 31, "bulb", "EU"), (1, 4, 56, "desk", "US"), (2, 1, 9, "sofa", "EU")]

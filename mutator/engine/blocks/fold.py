@@ -96,14 +96,15 @@ def _emptied(parts: list[Mutations]) -> Columns:
     return columns
 
 
-def last_of_keys(found: Mutations) -> tuple[Mutations, Ints, Ints]:
+def last_of_keys(found: Mutations, *, by_partition: bool) -> tuple[Mutations, Ints, Ints]:
     """Return the last mutation of each key, with the remarks on all, and the numbers of the first and the last ones.
 
-    found: as a fold left them, so that those of a key follow each other.
+    found: as a fold left them, so that those of a key follow each other. by_partition: a key may have a record in each
+    partition.
     """
     begins = np.ones(len(found), np.bool_)
     begins[1:] = found.hashes[1:] != found.hashes[:-1]
-    for column in found.keys:
+    for column in (*found.keys, found.directories.cast(pa.string())) if by_partition else found.keys:
         begins[1:] |= flags(pc.not_equal(column[1:], column[:-1]))
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(found))[: len(first)] - 1

@@ -42,7 +42,7 @@ class Winners(WinnerKeys):
         self.folded, self._bag = found, BlockBag(plan, Columns([found]))
         self._ends: tuple[Ints, Ints] | None = None  # first and last mutation of each key; None: it has one
         if not plan.register.leaves_one:
-            found, first, last = last_of_keys(found)
+            found, first, last = last_of_keys(found, by_partition=plan.rows.partitioning.by_partition)
             self._ends = first, last
         self._combined = np.zeros(len(self.folded), np.bool_)  # with the last mutation of the key
         if len(found) < len(self.folded) and self._ends is not None:
