@@ -104,6 +104,11 @@ def _unset_fields(rows: RowSpec, given: Given) -> Messages:
     for key, fields in roles.items():
         if listing is not None and listing in fields:
             yield f"{setting('columns.to.update')}: field {listing} is also a field of {setting(key)}"
+    if "unset.value" in given and "csv.null" in given and rows.ops.unset == rows.text.csv_null.decode():
+        yield (
+            f"{setting('unset.value')}: '{rows.ops.unset}' is also {setting('csv.null')}, so nothing tells a field "
+            f"that is not sent from NULL; for the first, set {setting('ignore.null.updates=all')} in place of it"
+        )
     named = () if nulls is None or nulls.others else nulls.named
     for field in (*rows.key.ids, *rows.order.fields):
         if field in named:

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from mutator.config.settings import Config
 from mutator.dataset.state import State
+from mutator.errors import error
+from mutator.errors.parts import place, setting
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.rows.row_plan import PATCHES, RowPlan
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
@@ -12,14 +14,22 @@ from mutator.rules.register import Register
 from mutator.rules.unset_fields import whole_alone
 
 
-def with_patches(config: Config, rows: RowPlan, known: State | None, *, versioned: bool) -> RowPlan:
+def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, *, versioned: bool) -> RowPlan:
     """Return a row plan whose specification says that records get patches, if they do or once did.
 
-    versioned: the place is a table.
+    path: of the master. versioned: it is a table. Raises ConfigError if its patches of unknown records have done
+    something else so far.
     """
     recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
     ops = config.rows.ops
-    found = recorded or (ops.patch_unknown if ops.has_patches else None)
+    if recorded is not None and ops.patch_unknown not in (None, recorded):
+        raise error(
+            "config",
+            where=setting("patch.unknown"),
+            faults=f"{ops.patch_unknown}, but the first run with patches of {place(path)} had {recorded}, and what "
+            f"its records have beside them depends on it; set {setting(f'patch.unknown={recorded}')}",
+        )
+    found = recorded or (ops.patch_unknown or "wait" if ops.has_patches else None)
     why = ""
     if config.operation.overwrites:
         why = f"write.operation={config.operation.name} replaces whole records"

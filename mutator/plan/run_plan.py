@@ -217,8 +217,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     effort, wording, say = config.effort, config.wording, config.wording.audience
     mistakes = list(check_inputs(replace(config, rows=asked), survey))
     _check_feed(asked, config.operation, config.limits, survey)
-    planned = row_plan(asked, config.output, survey)
-    rows = with_patches(replace(config, rows=asked), planned, known, versioned=survey.versioned)
+    planned, path = row_plan(asked, config.output, survey), survey.master_path
+    rows = with_patches(replace(config, rows=asked), planned, known, path, versioned=survey.versioned)
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)

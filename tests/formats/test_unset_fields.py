@@ -58,6 +58,7 @@ def test_a_row_without_what_it_needs_is_a_reject(
 
 FAULTS: list[tuple[dict[str, str], str]] = [
     ({"columns.to.update": "id"}, "field id is also a field of id.field.ordinals"),
+    ({"unset.value": "~", "csv.null": "~"}, "unset.value: '~' is also csv.null, so nothing tells a field that is not"),
     ({"columns.to.update": "at"}, "field at is also a field of temporal.ordering.field.ordinal"),
     ({"ignore.null.updates": "price,id"}, "field id is part of the ID or of the order value"),
     ({"unset.absent": "true", "feed.dialect": "maxwell-json"}, "whose messages say what they send"),
@@ -147,6 +148,21 @@ def test_a_text_says_nothing_in_files_with_types(tmp_path: Path) -> None:
     report = work.run({"unset.value": "~"})
     assert any("unset.value=~ means nothing in f.orc" in one for one in report.warnings)
     assert values(work) == [("1", "2", "1", "~"), ("2", "1", "55", "chair")]
+
+
+def test_patches_of_unknown_records_do_what_they_did_at_first(tmp_path: Path) -> None:
+    """What records have beside them depends on it. Without the setting, later runs keep to it."""
+    work = work_of(tmp_path)
+    work.put("feed/f1.csv", HEAD + b"8,5,~,sofa\n")
+    work.put("later/f2.csv", HEAD + b"9,5,~,bed\n")
+    work.run({"unset.value": "~", "patch.unknown": "insert"})
+    with pytest.raises(ConfigError) as raised:
+        work.run({"unset.value": "~", "patch.unknown": "wait"}, master="out1", feed="later")
+    assert "patch.unknown: wait, but the first run with patches of" in str(raised.value)
+    assert "had insert, and what its records have beside them depends on it; set patch.unknown=insert" in str(
+        raised.value
+    )
+    assert work.run({"unset.value": "~"}, master="out1", feed="later").counts["feed inserted"] == 1
 
 
 def test_a_list_of_fields_is_text(tmp_path: Path) -> None:

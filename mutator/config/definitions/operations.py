@@ -136,13 +136,14 @@ class OpSpec:
         "it is NULL",
         unset="none; empty for `ogg-csv`",
     )
-    patch_unknown: str = defined(
+    patch_unknown: str | None = defined(
         DELETES,
         "patch.unknown",
         one_of("wait", "insert", "reject"),
-        "wait",
+        None,
         "what a [patch of an unknown record](patches.md#patches-of-unknown-records) does: it waits until a row with "
-        "all fields comes, inserts the record with NULLs, or is a reject",
+        "all fields comes, inserts the record with NULLs, or is a reject. The first run with patches decides",
+        unset="wait",
     )
     absent: bool = defined(
         DELETES,
