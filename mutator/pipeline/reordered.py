@@ -28,6 +28,7 @@ from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.pipeline.runners import Engine
 from mutator.pipeline.verify import differences_of_rows
 from mutator.plan.inspect.managed import dataset_schema
+from mutator.plan.registers import PATCHES
 from mutator.rules.file_names import first_few
 from mutator.rules.order_types import POSITION, as_tuple, order_in_words
 from mutator.storage import located
@@ -126,6 +127,7 @@ def reorder_dataset(
         lowest=plan.keeps_orders,
         rows=known.commit.records,
         forgotten=before.commit.tombstones,
+        waiting=before.spec.get(PATCHES) == "wait",
         version=version,
         dry_run=dry_run,
         seconds=round(time.monotonic() - started, 3),
@@ -141,7 +143,8 @@ class OrderChange(PrintedReport):
     after: str
     lowest: bool  # the rows are older than every mutation
     rows: int  # that have new order values
-    forgotten: int  # tombstones
+    forgotten: int  # tombstones, and patches that waited
+    waiting: bool  # some of them may be patches of unknown records
     version: int | None  # the newest; None: the place is a directory
     dry_run: bool
     seconds: float
@@ -153,7 +156,9 @@ class OrderChange(PrintedReport):
         values = "older than every mutation" if self.lowest else "ordered by their own fields"
         notes = [f"{counted(self.rows, 'row')}, {values}"]
         if self.forgotten:
-            notes.append(f"forgot {counted(self.forgotten, 'delete')}: rows that arrive late bring the records back")
+            what = counted(self.forgotten, "tombstone" if self.waiting else "delete")
+            lost = ", and patches of unknown records that waited there are lost" if self.waiting else ""
+            notes.append(f"forgot {what}: rows that arrive late bring the records back{lost}")
         return (
             said(f"{self.place} {verb} another order{number}: {self.after} (before: {self.before})"),
             noted(notes),

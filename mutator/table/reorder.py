@@ -14,6 +14,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.pipeline.reordered import OrderChange, check_fields, check_other, with_room
+from mutator.plan.registers import PATCHES
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_types import order_in_words
 from mutator.table.apply import OpenRunner
@@ -52,6 +53,7 @@ def reorder_table(
         lowest=plans[-1].keeps_orders,
         rows=done.moves.rows,
         forgotten=snapshot.version.tombstones,
+        waiting=snapshot.state.spec.get(PATCHES) == "wait",
         version=done.snapshot.version.number,
         dry_run=dry_run,
         seconds=round(done.seconds, 3),

@@ -438,3 +438,22 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     command, *lines = example.splitlines()
     assert main(["order", *command.split()]) == 0
     assert capsys.readouterr().out.splitlines()[:-1] == lines[:-1]
+
+
+@pytest.mark.parametrize("place", ["orders", "table"])
+def test_a_change_of_order_says_that_patches_that_waited_are_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    path, first = str(tmp_path / place), tmp_path / "first.csv"
+    first.write_text("id,at,seen,name\na,1,1,lamp\nb,2,2,~\n")
+    feed, rules = ["--feed", str(first)], ["--key", "id", "--order-by", "at", "-D", "unset.value=~"]
+    if place == "table":
+        assert main(["table", "create", path, *rules]) == main(["table", "apply", path, *feed]) == 0
+    else:
+        rules += ["--master", "none", "-D", "allow.empty.master=true"]
+        assert main(["run", *feed, *rules, "--output", path]) == 0
+    output = [] if place == "table" else ["-o", f"{path}_new"]
+    capsys.readouterr()
+    assert main(["order", path, "--to", "seen", *output]) == 0
+    lost = "bring the records back, and patches of unknown records that waited there are lost"
+    assert f"forgot 1 tombstone: rows that arrive late {lost}" in capsys.readouterr().out
