@@ -110,11 +110,13 @@ def _unset_fields(rows: RowSpec, given: Given) -> Messages:
             f"that is not sent from NULL; for the first, set {setting('ignore.null.updates=all')} in place of it"
         )
     named = () if nulls is None or nulls.others else nulls.named
-    for field in (*rows.key.ids, *rows.order.fields):
+    parts = dict.fromkeys((*rows.key.ids, *rows.order.fields), "of the ID or of the order value")
+    if rows.key.scope == "partition":
+        parts |= dict.fromkeys(roles["partitioned.by"], f"of the key by {setting('key.scope=partition')}")
+    for field, part in parts.items():
         if field in named:
             yield (
-                f"{setting('ignore.null.updates')}: field {field} is part of the ID or of the order value, which every "
-                "row needs; leave it out"
+                f"{setting('ignore.null.updates')}: field {field} is part {part}, which every row needs; leave it out"
             )
     for key in ("unset.absent", "columns.to.update") if rows.ops.dialect is not None else ():
         if key in given and given[key] not in (False, "false"):

@@ -61,6 +61,7 @@ FAULTS: list[tuple[dict[str, str], str]] = [
     ({"unset.value": "~", "csv.null": "~"}, "unset.value: '~' is also csv.null, so nothing tells a field that is not"),
     ({"columns.to.update": "at"}, "field at is also a field of temporal.ordering.field.ordinal"),
     ({"ignore.null.updates": "price,id"}, "field id is part of the ID or of the order value"),
+    ({"ignore.null.updates": "name", **PARTITIONS}, "field name is part of the key by key.scope=partition"),
     ({"unset.absent": "true", "feed.dialect": "maxwell-json"}, "whose messages say what they send"),
     ({"columns.to.update": "sent"}, "no input has a field sent"),
     ({"ignore.null.updates": "all except pric"}, "did you mean price?"),
