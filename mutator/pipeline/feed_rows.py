@@ -8,7 +8,7 @@ from mutator.engine.file_outcomes import joined_outcomes
 from mutator.engine.receipts import MergeReceipt, SplitNumber, SplitReceipt
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import Reading
-from mutator.rules.truth_table import FEED_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES
 
 
 class FileRows(NamedTuple):
@@ -52,7 +52,7 @@ def _outcomes(won: Mapping[str, int], rows: int, rejected: int) -> dict[str, int
     """Return the rows of a feed file by outcome. won: its winners; what else was not rejected is superseded."""
     known = {**won, "rejected": rejected}
     known["superseded"] = rows - sum(known.values())
-    return {name: known.get(name, 0) for name in FEED_OUTCOMES}
+    return {name: known.get(name, 0) for name in (*FEED_OUTCOMES, *(name for name in RARE_OUTCOMES if name in known))}
 
 
 def check_files(counts: Mapping[str, int], files: Sequence[FileRows]) -> list[str]:
@@ -61,8 +61,8 @@ def check_files(counts: Mapping[str, int], files: Sequence[FileRows]) -> list[st
     if len(known) < len(files):
         return []
     problems = []
-    for name in FEED_OUTCOMES:
-        rows = [outcomes[name] for outcomes in known]
+    for name in (*FEED_OUTCOMES, *RARE_OUTCOMES):
+        rows = [outcomes.get(name, 0) for outcomes in known]
         if sum(rows) != counts.get(f"feed {name}", 0) or min(rows, default=0) < 0:
             problems.append(f"feed {name} {counts.get(f'feed {name}', 0):,}, and by feed file {sum(rows):,}")
     return problems

@@ -12,7 +12,9 @@ from typing import Any
 
 from mutator.errors import error
 from mutator.errors.exceptions import SET_ASIDE_CODE
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES
+
+_SIDES = (("feed", FEED_OUTCOMES, RARE_OUTCOMES), ("master", MASTER_OUTCOMES, ("truncated",)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +65,10 @@ def metrics_text(found: Measured) -> str:
         gauge("success", "1: the last run succeeded; 0: it failed", float(found.exit_code in (0, SET_ASIDE_CODE)))
         gauge("exit_code", "Exit code of the last run", found.exit_code)
         gauge("last_run_timestamp_seconds", "When the last run ended", found.ended)
-    for side, outcomes in (("feed", FEED_OUTCOMES), ("master", MASTER_OUTCOMES)):
-        for outcome in outcomes if found.counts is not None else ():
-            count = (found.counts or {}).get(f"{side} {outcome}", 0)
-            gauge("rows", "Rows of the last merge by outcome", count, side=side, outcome=outcome)
+    for side, outcomes, rare in _SIDES if found.counts is not None else ():
+        counts = {name: (found.counts or {}).get(f"{side} {name}", 0) for name in (*outcomes, *rare)}
+        for outcome in (*outcomes, *(name for name in rare if counts[name])):
+            gauge("rows", "Rows of the last merge by outcome", counts[outcome], side=side, outcome=outcome)
     if found.counts is not None:
         gauge("output_rows", "Rows of the result of the last merge", found.counts.get("output rows", 0))
         gauge("tombstones", "Remembered deletes after the last merge", found.counts.get("tombstones out", 0))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from mutator.dataset.commits import Commit, FeedFile
 from mutator.errors.display import text_of
 from mutator.pipeline.reports.sections import aligned
-from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
+from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES, records_deleted
 
 Shown = Callable[[Any], Mapping[str, Any]]  # an entry -> head -> text, number, or None for an empty cell
 _KEPT = 3  # columns that are there even if they are empty
@@ -33,7 +33,7 @@ def merged_files(one: "VersionEntry") -> int | None:
 
 def _outcomes(one: "VersionEntry") -> Mapping[str, Any]:
     counts = {**one.counts, "feed deleted": records_deleted(one.counts)}
-    return {name: counts.get(f"feed {name}", 0) if one.counts else None for name in FEED_OUTCOMES}
+    return {name: counts.get(f"feed {name}", 0) if one.counts else None for name in (*FEED_OUTCOMES, *RARE_OUTCOMES)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import pytest
 
 from mutator.config.reference import json_schema, markdown_of_short_names, markdown_reference
 from mutator.rules.key_hash import bucket_of, hash_key
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, TRUTH_TABLE
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES, TRUTH_TABLE
 from tests.support import console
 from tests.support.cluster import environment, run
 from tests.support.console import compare, console_blocks, same, steps
@@ -183,8 +183,8 @@ def test_the_snapshot_of_a_part_prints_its_output(tmp_path, monkeypatch, capfd):
 
 
 def test_the_sums_name_every_outcome():
-    for name in FEED_OUTCOMES:
-        assert name in CONTRACT.split("feed rows   =")[1].split("\n")[0]
+    for name in (*FEED_OUTCOMES, *RARE_OUTCOMES):
+        assert name in CONTRACT.split("feed rows   =")[1].split("master rows")[0]
     for name in MASTER_OUTCOMES:
         assert name in CONTRACT.split("master rows =")[1].split("\n")[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from mutator.pipeline.reports.sums import feed_sum, master_sum, tombstone_sum
 from mutator.rules.order_values import lowest_order
 from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
@@ -162,6 +164,12 @@ class Directory:
             for key, kept in self.model.all(WAITING).items()
         }
         found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
+        for total in (feed_sum(report.counts), master_sum(report.counts), tombstone_sum(report.counts)):
+            assert total.rows == sum(part.rows for part in total.parts)
+        by_file = [Counter(one["outcomes"]) for one in report.feed_files if one["outcomes"] is not None]
+        if len(by_file) == len(report.feed_files):
+            assert +sum(by_file, Counter[str]()) == +Counter(found)
+        assert bool(report.counts.get("out of order")) == ("out of order" in report.samples)
         assert {**found, "out of order": report.counts.get("out of order", 0)} == {
             name: counts[name] for name in {*COUNTED, "out of order"}
         }

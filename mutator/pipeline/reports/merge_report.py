@@ -31,7 +31,7 @@ from mutator.pipeline.reports.sections import (
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.rules.envelopes import NO_ROWS
-from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, records_deleted
+from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, RARE_OUTCOMES, records_deleted
 
 _FILES = 100  # of a page
 _PARTITIONS = 100  # of a page
@@ -48,6 +48,8 @@ HIDDEN = "Files with hidden names or names of unfinished files, which were ignor
 REMARKS = {  # count -> noun, and the rest of a line
     "tied": ("tied key", ": mutations with the highest order value that differ"),
     MOVED_ONTO: ("key", " with a record onto which another one moved, so that one of both is lost"),
+    "out of order": ("key", " with a mutation older than the record, which changed fields that are older still"),
+    "partly cleared": ("key", " of whose fields a truncate cleared some"),
     "inserted and deleted": ("key", " inserted and deleted within this feed"),
     "revived": ("key", " inserted again after a remembered delete"),
     "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
@@ -227,7 +229,8 @@ def _feed_files(report: MergeReport) -> ReportSection:
     """Return the section with the outcomes of each feed file."""
     files, n = report.feed_files, report.counts
     known = all(file["outcomes"] is not None for file in files)
-    names = FEED_OUTCOMES if known else ("rejected",)
+    rare = [name for name in RARE_OUTCOMES if n.get(f"feed {name}")]
+    names = (*FEED_OUTCOMES, *rare) if known else ("rejected",)
 
     def table() -> TableBlock:
         shown = files  # those with most rows first if there are too many
@@ -238,7 +241,7 @@ def _feed_files(report: MergeReport) -> ReportSection:
         rows = [
             _row(
                 one["path"],
-                [one["rows"], *(one["rejected"] if name == "rejected" else one["outcomes"][name] for name in names)],
+                [one["rows"], *(_rows(one, name) for name in names)],
                 one["ignored"],
                 one["bytes"],
             )
@@ -250,6 +253,12 @@ def _feed_files(report: MergeReport) -> ReportSection:
 
     blocks = [Drawn("table", table), *([] if known else [Sentence(_DECIDED_TWICE)])]
     return ReportSection("Feed files", blocks if files else (), (), "files")
+
+
+def _rows(file: Mapping[str, Any], name: str) -> int:
+    """Return the rows of a feed file that have an outcome."""
+    found: int = file["rejected"] if name == "rejected" else file["outcomes"].get(name, 0)
+    return found
 
 
 def _row(name: str, counts: Sequence[int], ignored: int, size: int) -> list[str]:

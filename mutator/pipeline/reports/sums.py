@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES
 
 
 class SumPart(NamedTuple):
@@ -32,12 +32,12 @@ class Sum(NamedTuple):
 
 def feed_sum(counts: Mapping[str, int]) -> Sum:
     """Return the rows of the feed by outcome."""
-    return _outcomes(counts, "feed", FEED_OUTCOMES, "truncate")
+    return _outcomes(counts, "feed", FEED_OUTCOMES, RARE_OUTCOMES)
 
 
 def master_sum(counts: Mapping[str, int]) -> Sum:
     """Return the rows of the master, as it was before, by outcome."""
-    return _outcomes(counts, "master", MASTER_OUTCOMES, "truncated")
+    return _outcomes(counts, "master", MASTER_OUTCOMES, ("truncated",))
 
 
 def output_sum(counts: Mapping[str, int]) -> Sum:
@@ -53,15 +53,17 @@ def tombstone_sum(counts: Mapping[str, int]) -> Sum:
         "deleted by absence": "master deleted by absence",
         "deletes of unknown": "feed delete of unknown",
     }
+    rare = {"patches of unknown": "feed patch of unknown", "truncated, patches wait": "waiting of truncated"}
+    plus |= {name: member for name, member in rare.items() if counts.get(member)}
     found = _sum(counts, "tombstones out", plus)
     names = ("revived", "expired", *(name for name in ("covered",) if counts.get(name)))
     minus = tuple(SumPart(name, -counts.get(name, 0)) for name in names)
     return Sum("tombstones", found.rows, (*found.parts, *minus))
 
 
-def _outcomes(counts: Mapping[str, int], side: str, names: Sequence[str], rare: str) -> Sum:
-    """Return the rows of a side by outcome. rare: an outcome that is left out where no row has it."""
-    found = (*names, *(name for name in (rare,) if counts.get(f"{side} {name}")))
+def _outcomes(counts: Mapping[str, int], side: str, names: Sequence[str], rare: Sequence[str]) -> Sum:
+    """Return the rows of a side by outcome. rare: outcomes that are left out where no row has them."""
+    found = (*names, *(name for name in rare if counts.get(f"{side} {name}")))
     return _sum(counts, f"{side} rows", {name: f"{side} {name}" for name in found})
 
 

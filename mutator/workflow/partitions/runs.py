@@ -31,7 +31,7 @@ from mutator.pipeline.reports.sections import ReportSection, ended, said
 from mutator.pipeline.runners import Engine
 from mutator.plan.shown_values import shown_of_directories
 from mutator.rules import file_names
-from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
+from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES, records_deleted
 from mutator.storage import Storage, located, located_to_write, storage_for
 from mutator.storage.registry import same_storage
 from mutator.workflow.partitions.pairs import (
@@ -134,6 +134,8 @@ class PartitionRuns(PrintedReport):
         names = ("feed rows", *(f"feed {name}" for name in FEED_OUTCOMES))
         merged = [one for one in self.partitions if one.how == "merged"]
         found = {name: sum(one.counts.get(name, 0) for one in merged) for name in names}
+        rare = {f"feed {name}": sum(one.counts.get(f"feed {name}", 0) for one in merged) for name in RARE_OUTCOMES}
+        found |= {name: count for name, count in rare.items() if count}
         return found | {"output rows": sum(one.counts.get("output rows", 0) for one in self.partitions)}
 
     def members(self) -> dict[str, Any]:
