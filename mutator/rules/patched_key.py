@@ -71,8 +71,12 @@ def sets(mutation: Mutation, number: int) -> bool:
     >>> [sets(patch, number) for number in range(3)]
     [True, True, False]
     """
-    unset = mutation.unset
-    return unset is None or mutation.is_delete or not unset[number >> 3] >> (number & 7) & 1
+    return mutation.unset is None or mutation.is_delete or not is_unset(mutation.unset, number)
+
+
+def is_unset(mask: bytes, number: int) -> bool:
+    """Return whether a mask leaves a field unset."""
+    return bool(mask[number >> 3] >> (number & 7) & 1)
 
 
 def fold_patches(fields: RowFields, unknown: str, found: Sequence[Mutation]) -> Folded:

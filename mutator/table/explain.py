@@ -20,6 +20,7 @@ import numpy as np
 from mutator.config import Config
 from mutator.dataset.commits import OVERWRITES, WITHOUT_ROWS, Commit, FeedFile
 from mutator.dataset.file_entry import DATA, TOMBSTONES
+from mutator.dataset.side_columns import WAITING
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
@@ -28,16 +29,20 @@ from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import in_present_order
+from mutator.pipeline.explain.explained_feed import shown_content
 from mutator.pipeline.explain.feed_reading import GivenFiles, feed_reading
+from mutator.pipeline.explain.field_origins import field_orders, waiting_fields
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, key_values
 from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
+from mutator.pipeline.explain.key_rows import form_of
 from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, key_as_read
 from mutator.pipeline.explain.walk import explain
 from mutator.plan.reading import Reading
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_types import is_same_order
 from mutator.rules.order_values import lowest_order, order_parser, precedence
+from mutator.rules.patches import masks_of
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, survey_of_table
@@ -62,8 +67,7 @@ class TableRecord:
         found: dict[str | None, Held] = {}
         for place in finder.live_places(TOMBSTONES, self.key):
             directory = place[0].extent.partition or None
-            order, committed = self._tombstone(place)
-            held = Held("tombstone", order, partition=directory, committed=committed)
+            held = replace(self._tombstone(place), partition=directory)
             found[directory if finder.by_partition else None] = held
         for place in finder.live_places(DATA, self.key):
             directory = place[0].extent.partition
@@ -80,11 +84,15 @@ class TableRecord:
             if number in self.others:
                 continue
             if is_delete:
-                order, _ = self._tombstone(place)
+                held = self._tombstone(place)
+                order, row, content, is_delete = held.order, held.row, held.content, not held.waits
+                order, unset = self._sent(held) if held.waits else (order, None)
+                row, form = (waiting_fields(held), form_of(self.plan)) if held.waits else (row, form)
             else:
                 _, row, content, form = self._row(live, place)
                 (order,) = live.orders(extent.file, np.array([entry]), self.plan.rows.order_type)  # without touches
                 order = to_value(self.plan.rows.order_type, order.as_py())
+                _, unset = self._sent(Held("record", order, sides=self._sides(live, place)))
             found[number].append(
                 KeyMutation(
                     file=posixpath.join(self._table, extent.file.path),
@@ -97,6 +105,7 @@ class TableRecord:
                     content=content,
                     form=form,
                     partition=extent.extent.partition or None,
+                    unset=unset,
                 )
             )
         return found
@@ -122,13 +131,28 @@ class TableRecord:
         found = live.sides(extent.file, np.array([position]), self.plan.side_columns)
         return tuple(column[0].as_py() for column in found.flatten())
 
-    def _tombstone(self, place: _Place) -> tuple[Any, int]:
-        """Return the order value of a tombstone, and its commit time in ms."""
+    def _sent(self, held: Held) -> tuple[Any, bytes | None]:
+        """Return the highest order value of the fields of a row, and the mask of the others: they were set before."""
+        own = field_orders(self.plan.rows.order_type, held)
+        if not own:
+            return held.order, None
+        names = self.plan.block_type.fields(self.plan.rows.layouts["written"], b"").names
+        usual = None if held.waits else held.order
+        orders = [own.get(name, usual) for name in names]
+        highest = max(one for one in orders if one is not None)
+        return highest, masks_of([np.array([one != highest]) for one in orders])[0].as_py()
+
+    def _tombstone(self, place: _Place) -> Held:
+        """Return a tombstone, with the row that waits beside it."""
         extent, position, _ = place
         file, order_type = extent.file, self.plan.rows.order_type
         (found,) = taken_tombstones(self._table, file, file.rows, np.array([position])).to_pylist()
         order = lowest_order(order_type) if found["order"] is None else order_parser(order_type)(found["order"])
-        return order, int(found["committed"].timestamp() * 1000)
+        content = found.get(WAITING) or b""
+        sides = tuple(found.get(one.name) for one in self.plan.side_columns) if content else ()
+        row = shown_content(self.plan.rows, content) if content else b""
+        committed = int(found["committed"].timestamp() * 1000)
+        return Held("tombstone", order, row, content, sides=sides, committed=committed)
 
 
 def _changes_of_order(versions: Sequence[Commit]) -> list[int]:

@@ -7,11 +7,13 @@ from typing import Any
 from mutator.errors.display import counted
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import RejectedRow
+from mutator.pipeline.explain.field_origins import FieldOrigin, waiting_fields, waiting_since
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import Decided, Held, KeyMutation, Outcome, order_met
 from mutator.pipeline.reports.printed import WarningReport
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.rules.order_tuples import shown_order
+from mutator.rules.order_values import lowest_order
 
 _MOST = 300  # characters of a row in the text
 _LEFT_OUT = "(left out)"
@@ -39,6 +41,8 @@ class Explanation(WarningReport):
     warnings: Sequence[str] = ()  # of the settings
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     floor: Any = None  # all that is older was deleted
+    # What gave each field of the record its value; empty for a place whose records get no patches
+    fields: Mapping[str | None, Sequence[FieldOrigin]] = field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
@@ -54,6 +58,7 @@ class Explanation(WarningReport):
             "key": dict(self.key),
             "version": self.version,
             "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
+            "fields": [self._field(name, one) for name, found in self.fields.items() for one in found],
             "floor": self._order(self.floor),
             "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
             "versions": [self._step(step) for step in self.steps],
@@ -70,8 +75,16 @@ class Explanation(WarningReport):
             "order": self._order(one.order),
             "raised": self._raised(one),
             "partition": one.partition if directory is None else directory,
+            "waiting": _text(waiting_fields(one)) if one.waits and self.shows_rows else None,
             "row": _text(one.row) if is_record and self.shows_rows else None,
         }
+
+    def _field(self, name: str | None, one: FieldOrigin) -> dict[str, Any]:
+        place = None
+        if one.mutation is not None:
+            place = {"file": one.mutation.file, "offset": one.mutation.offset, "line": one.mutation.line}
+        found = {"partition": name, "name": one.name, "order": self._order(one.order), "from": one.what}
+        return {**found, "version": one.version, "mutation": place}
 
     def _raised(self, one: Held) -> str | None:
         """Return the order value that rows of deltas meet, if a full snapshot made it higher than the tombstone's."""
@@ -142,7 +155,8 @@ class Explanation(WarningReport):
         if self.now is None:
             yield said("now      cannot be read, see below")
         for name, one in (self.now or {}).items():
-            yield said(*self._held_lines(name, one, "now      "))
+            origins = self.fields.get(name, ())
+            yield said(*self._held_lines(name, one, "now      ", origins), *self._field_lines(origins))
         if self.floor is not None:
             yield said(f"floor    {self._order(self.floor)}: all that is older was deleted")
         for name, one in (self.given or {}).items():
@@ -158,15 +172,39 @@ class Explanation(WarningReport):
         excluded = f", {self.files_excluded:,} excluded by {why}" if self.files_excluded else ""
         yield said("", f"{counted(self.files_read, 'feed file')} read{excluded}")
 
-    def _held_lines(self, name: str | None, one: Held, indent: str) -> Iterator[str]:
+    def _held_lines(
+        self, name: str | None, one: Held, indent: str, origins: Sequence[FieldOrigin] = ()
+    ) -> Iterator[str]:
         where = one.partition if name is None else name
-        yield f"{indent}{self._described(one)}{f', in {where}' if where else ''}"
-        if one.kind == "record":
-            yield f"{' ' * len(indent)}{self._row(one.row)}"
+        since = waiting_since(origins) if one.waits else None
+        waits = "" if since is None else f", since {since[:19]}"
+        yield f"{indent}{self._described(one)}{waits}{f', in {where}' if where else ''}"
+        if one.kind == "record" or one.waits:
+            yield f"{' ' * len(indent)}{self._row(waiting_fields(one))}"
+
+    def _field_lines(self, origins: Sequence[FieldOrigin]) -> Iterator[str]:
+        """Yield a line for each mutation that gave fields their values, by their order values, the newest first."""
+        found: dict[str, list[FieldOrigin]] = {}
+        for one in origins:
+            found.setdefault(self._origin(one), []).append(one)
+        for origin, own in found.items():
+            names = ", ".join(f"field {one.name}" if one.name.isdigit() else one.name for one in own)
+            order = "" if own[0].order is None else f"order value {self._order(own[0].order) or 'lowest'}, "
+            yield f"  {names}: {order}{origin}"
+
+    def _origin(self, one: FieldOrigin) -> str:
+        if one.mutation is None:
+            return one.what
+        version = "" if one.version is None else f"version {one.version}, "
+        cleared = "cleared by the delete of " if one.what == "delete" else ""
+        return f"{cleared}{version}{self._path(one.mutation.file)}, {one.mutation.position}"
 
     def _described(self, one: Held) -> str:
         if one.kind == "nothing":
             return "no record and no tombstone"
+        if one.waits:
+            deleted = "" if one.order == lowest_order(self.order_type) else f" above {self._order(one.order)}"
+            return f"no record: patches wait for a row with all fields{deleted}"
         kind = "a record" if one.kind == "record" else "deleted: a tombstone"
         raised = self._raised(one)
         for_deltas = "" if raised is None else f", but {raised} for deltas, of the full snapshot that lacked it"
@@ -230,10 +268,12 @@ class Explanation(WarningReport):
             where = winner.position
             if winner.file != outcome.mutation.file:
                 where = f"{self._path(winner.file)}, {where}"
+            if outcome.outcome == "combined":
+                return f"combined with {where}"
             return f"superseded by {where}: decided by the {outcome.part or 'position'}"
         if outcome.outcome is None:
             return f"{' or '.join(outcome.possible)} (not known, see below)"
-        notes = "".join(f", {note}" for note in one.notes)
+        notes = "".join(f", {note}" for note in one.notes if outcome is one.outcomes[-1])
         return f"{outcome.outcome}{f' ({one.line})' if one.line else ''}{notes}"
 
     def _path(self, path: str) -> str:
@@ -242,7 +282,7 @@ class Explanation(WarningReport):
 
 
 def _op(mutation: KeyMutation) -> str:
-    return "delete" if mutation.is_delete else "upsert"
+    return "delete" if mutation.is_delete else "upsert" if mutation.unset is None else "patch"
 
 
 def _gone(step: ChainStep) -> list[tuple[str, str]]:

@@ -48,6 +48,7 @@ class RunFeed:
     held: ByPartition | None = None  # the state of the key in the dataset of the run; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
     action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
+    shown: Callable[[bytes], bytes] | None = None  # returns written content for people
     moved: bool = False  # a compaction wrote a row of the key again
     is_winner_known: bool = False  # a table has the row that won, whatever else was in files that are gone
     again: tuple[str, ...] = ()  # paths of files with mutations of the key that were delivered again, and skipped
@@ -174,6 +175,7 @@ def _decided(
                 truncates=run.truncates,
                 known_floor=run.known_floor,
                 as_of=run.as_of,
+                shown=run.shown,
             )
         everywhere = run.register.full or run.truncates
         if is_partitioned and not mutations and before != decided.after and not everywhere:
@@ -209,5 +211,7 @@ def _alike(one: ByPartition, other: ByPartition, floor: Any = None) -> bool:
         if mine.kind != yours.kind or mine.order != yours.order:
             return False
         if mine.kind == "record" and mine.form == yours.form and mine.content != yours.content:
+            return False
+        if mine.waits != yours.waits:
             return False
     return True

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mutator.dataset.file_content import FileContent
 from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.content import Reject
 from mutator.formats.files import lines
 from mutator.formats.values.convert import converted
@@ -25,10 +26,12 @@ from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import Reading
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input
 from mutator.rules.dialects.messages import MessageRows
 from mutator.rules.envelope import Unclear
 from mutator.rules.order_values import precedence
+from mutator.rules.patched_key import is_unset
 from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
 
@@ -38,12 +41,35 @@ def shown_row(plan: Reading, one: Input, row: KeyRow) -> bytes:
     if plan.rows.block_type == "text":
         return row.row
     shown = plan.block_type.shown(row.written, row.written, plan.rows.spec)[0]
+    if row.unset is not None:
+        names = plan.block_type.fields(plan.rows.layouts["written"], b"").names
+        shown = shown_fields(shown, {name for number, name in enumerate(names) if not is_unset(row.unset, number)})
     own = _names_in(plan, one) if b"null" in shown else None
     if own is None:
         return shown
     values = json.loads(shown)
     left = {name: value for name, value in values.items() if value is not None or name in own}
     return shown if len(left) == len(values) else json.dumps(left, ensure_ascii=False).encode()
+
+
+def shown_fields(row: bytes, names: Set[str]) -> bytes:
+    """Return a row for people with some of its fields; delimited text as it is.
+
+    >>> shown_fields(b'{"id": 1, "price": null}', {"id"})
+    b'{"id": 1}'
+    """
+    if not row.startswith(b"{"):
+        return row
+    return json.dumps(
+        {name: one for name, one in json.loads(row).items() if name in names}, ensure_ascii=False
+    ).encode()
+
+
+def shown_content(rows: RowPlan, content: bytes) -> bytes:
+    """Return a row that was written, for people. content: its bytes, as records engines compare them."""
+    types = BLOCK_TYPES[rows.block_type]
+    found = types.from_contents([content], rows.layouts["master"])
+    return types.shown(found, found, rows.spec)[0]
 
 
 def _names_in(plan: Reading, one: Input) -> list[str] | None:

@@ -14,7 +14,7 @@ from mutator.plan.inspect.key_files import without_key_files
 from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
-from mutator.plan.registers import register_of
+from mutator.plan.registers import register_of, with_patches
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
@@ -80,16 +80,18 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     config = _for_reading(config, survey.state)
     survey = survey_feed(config, survey, feed)
     asked = survey.asked(config.rows)
-    rows = row_plan(asked, config.output, survey)
+    rows = with_patches(config, row_plan(asked, config.output, survey), survey.state)
     if survey.state is not None:
         check_spec(survey, survey.state, _with_nulls(rows.spec, survey.state))
     master = survey.master if survey.partitioned is None else ()
+    register = register_of(config, rows, full=False)
     return Reading(
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
         by_file_name=asked.order.by_file_name,
         as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence, rows.epoch) if survey.feed else None,
-        side_columns=register_of(config, rows, full=False).side_columns,
+        side_columns=register.side_columns,
+        buries_rows=register.buries_rows,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},
         master=survey.partitioned,

@@ -6,19 +6,18 @@ Only the files of the key's bucket are read, and of a partitioned dataset only t
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import form_of
-from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.side_columns import read_waiting
 from mutator.dataset.state import State
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
-from mutator.pipeline.explain.explained_feed import shown_row
+from mutator.pipeline.explain.explained_feed import shown_content, shown_row
 from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import NOTHING, Held
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
@@ -29,20 +28,23 @@ from mutator.plan.reading import Reading
 from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input
+from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_values import lowest_order, order_parser, precedence
+from mutator.rules.register import Register
 from mutator.storage import storage_for
 
 ByPartition = Mapping[str | None, Held]  # by the directory of the scope in which the key is unique; None: the dataset
 
 
-def held_in(path: str, known: State, wanted: WantedKey, side_columns: tuple[Any, ...] = ()) -> ByPartition:
+def held_in(path: str, known: State, wanted: WantedKey, register: Register = LAST_WINS) -> ByPartition:
     """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file.
 
-    side_columns: of the register.
+    register: says what is kept beside rows and tombstones.
     """
     data, beside = dataset_sources(path, known)
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
-    plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen), side_columns)
+    plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen), register.side_columns)
+    plan = replace(plan, buries_rows=register.buries_rows)
     filters, forms = FileFilters(), dict[int, RowPlan]()
     found: dict[str | None, Held] = {}
     try:
@@ -131,10 +133,12 @@ def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
     order_type = plan.rows.order_type
     with storage_for(one.source.path).open(one.source.path) as stream:
         try:
-            for key, order, committed in read_tombstones(stream):
+            for (key, order, committed), beside in read_waiting(stream, plan.beside_tombstones):
                 if key == wanted.values:
                     value = lowest_order(order_type) if order is None else order_parser(order_type)(order)
-                    return Held("tombstone", value, committed=committed, partition=directory)
+                    content, sides = (beside[0], beside[1:]) if any(beside) else (b"", ())
+                    row = shown_content(plan.rows, content) if content else b""
+                    return Held("tombstone", value, row, content, "", sides, directory, committed)
         except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
             from mutator.engine.split_content import damaged
 

@@ -12,7 +12,7 @@ the master's part is not known, the possible outcomes are listed.
 ('inserted', 'nothing, upsert', 5)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from mutator.rules import register as rules
 from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES, RARE_OUTCOMES
 
 _KEY = (b"",)  # all elements have the same key
 
@@ -61,10 +61,16 @@ class Held:
     row: bytes = b""  # for people
     content: bytes = b""
     form: str = ""
-    sides: tuple[Any, ...] = ()  # of a record, the values of the register's side columns
+    # The values of the register's side columns: of a record, or of the row that waits beside a tombstone
+    sides: tuple[Any, ...] = ()
     partition: str | None = None
     committed: int | None = None  # of a tombstone: commit time in ms of the run that wrote it
     duplicates: int = 0  # further rows of the key, in a master that this program did not write
+
+    @property
+    def waits(self) -> bool:
+        """Whether a row waits beside a tombstone: patches of a record that is not there."""
+        return self.kind == "tombstone" and bool(self.content)
 
 
 NOTHING = Held("nothing")
@@ -107,12 +113,13 @@ def decide_key(
     truncates: bool = False,
     known_floor: Any = None,
     as_of: Any = None,
+    shown: Callable[[bytes], bytes] | None = None,
 ) -> Decided:
     """Decide about a key as the run did.
 
     before: what the master held; None: not known. register: of the run. now, expire_before: commit times in ms.
     horizon, absences, floor, truncates, known_floor, as_of: as in ``merge_bucket``. is_complete: no other mutation of
-    the run can have had the key.
+    the run can have had the key. shown: returns written content for people; None: as it is.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
@@ -137,12 +144,13 @@ def decide_key(
         )
     )
     counts = tally.counts
-    outcome = next((name for name in FEED_OUTCOMES if name != "superseded" and counts[f"feed {name}"]), None)
+    names = (name for name in (*FEED_OUTCOMES, *RARE_OUTCOMES) if name not in ("superseded", "combined"))
+    outcome = next((name for name in names if counts[f"feed {name}"]), None)
     removed = (*(name for name in MASTER_OUTCOMES if name != "duplicate"), "truncated")
     master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
-    after = _after(before, winner, rows, buried)
-    notes = tuple(name for name in (*NOTES, "out of order", MOVED_ONTO) if counts[name])
+    after = _after(before, winner, rows, buried, shown or bytes)
+    notes = tuple(name for name in (*NOTES, "out of order", "partly cleared", MOVED_ONTO) if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences)
@@ -153,7 +161,7 @@ def decide_key(
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
     left = {one.place for one in folded.left} if folded is not None else set()
     outcomes = [
-        Outcome(one, "combined", (), ordered[-1]) if one.place in left else _superseded(one, ordered[-1])
+        _combined(one, ordered[-1], outcome) if one.place in left else _superseded(one, ordered[-1])
         for one in ordered[:-1]
     ]
     if winner is not None:
@@ -226,9 +234,16 @@ def _results(after: Held, winner: KeyMutation) -> tuple[str, ...]:
     is_winner = after.order == winner.order
     if after.kind == "record":
         return ("write", "touch") if is_winner else ("keep",)
+    if after.waits:
+        return ("bury", "wait", "keep tombstone")
     if after.kind == "tombstone":
         return ("bury", "touch tombstone") if is_winner else ("keep tombstone",)
     return ("bury", "touch tombstone", "keep tombstone")  # a tombstone, which has expired
+
+
+def _combined(one: KeyMutation, winner: KeyMutation, outcome: str | None) -> Outcome:
+    """Return the outcome of a mutation that sets fields which no later one of the run sets. outcome: the last one's."""
+    return Outcome(one, outcome) if outcome == "rejected" else Outcome(one, "combined", (), winner)
 
 
 def _superseded(one: KeyMutation, winner: KeyMutation) -> Outcome:
@@ -250,19 +265,27 @@ def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
     ]
 
 
-def _after(before: Held, winner: KeyMutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
+def _after(
+    before: Held,
+    winner: KeyMutation | None,
+    rows: Sequence[Any],
+    buried: Sequence[Tombstone],
+    shown: Callable[[bytes], bytes],
+) -> Held:
     """Return what the master has after a merge. rows, buried: its records and its tombstones."""
     if buried:
         _, order, committed, waiting = buried[0]
         row, *sides = waiting or (b"",)
-        return Held("tombstone", order, content=row, committed=committed, sides=tuple(sides))
+        return Held("tombstone", order, shown(row) if row else b"", row, committed=committed, sides=tuple(sides))
     if not rows:
         return NOTHING
     _, (content, order, *sides) = rows[0]
-    if winner is None or (before.kind == "record" and content == before.content):
+    if before.kind == "record" and content == before.content:
         return replace(before, order=order, sides=tuple(sides), duplicates=0)
-    shown = winner.row if winner.form else content  # text is written without its op code
-    return Held("record", order, shown, content, winner.form, tuple(sides), winner.partition)
+    if winner is None:  # a truncate cleared some fields
+        return replace(before, order=order, row=shown(content), content=content, sides=tuple(sides), duplicates=0)
+    row = winner.row if winner.form and content == winner.content else shown(content)
+    return Held("record", order, row, content, winner.form, tuple(sides), winner.partition)
 
 
 def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
@@ -305,4 +328,4 @@ def _unknown(register: Register, one: KeyMutation, highest: KeyMutation) -> Outc
 def _possible_outcomes(winner: KeyMutation, *registers: Register) -> tuple[str, ...]:
     """Return the outcomes that a winner can have, by ``FEED_OUTCOMES``. registers: that may have decided."""
     found = {decision.winner for register in registers for decision in register.decisions(kind_of(winner))}
-    return tuple(name for name in FEED_OUTCOMES if name in found)
+    return tuple(name for name in (*FEED_OUTCOMES, *RARE_OUTCOMES) if name in found)

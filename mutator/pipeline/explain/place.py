@@ -216,8 +216,7 @@ def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | Non
     """Return what a dataset holds of a key. known: its manifest. feed: as for ``key_of_master``."""
     try:
         if known is not None:
-            side_columns = register_of(config, key.rows, full=False).side_columns
-            return held_in(path, known, key.wanted, side_columns), None
+            return held_in(path, known, key.wanted, register_of(config, key.rows, full=False)), None
         survey = key.survey if key.survey.master_path == path else survey_of_master(config, path)
         return held_in_unmanaged(feed_reading(config, survey, feed[:1]), key.wanted), None
     except MutatorError as fault:

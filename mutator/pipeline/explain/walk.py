@@ -6,7 +6,7 @@ Nothing is written and no lock is taken: a run may be at work meanwhile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,8 +20,10 @@ from mutator.errors.display import counted
 from mutator.errors.parts import PATH, plain, said
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import NO_ROWS, ChainStep, RunFeed, steps_of
-from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
+from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows, shown_content
 from mutator.pipeline.explain.feed_reading import feed_reading
+from mutator.pipeline.explain.field_origins import FieldOrigin, field_origins
+from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import Held, KeyMutation
 from mutator.pipeline.explain.key_rows import form_of, is_inside
 from mutator.pipeline.explain.place import ExplainedPlace
@@ -31,6 +33,7 @@ from mutator.rules.epochs import UNNAMED
 from mutator.rules.file_names import first_few
 from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import order_value
+from mutator.rules.patches import Patches
 from mutator.rules.snapshot_times import TimeField
 
 _MEMORY = "a table in memory"
@@ -89,12 +92,21 @@ class _Walk:
             steps=[step for step in steps if step.touches],
             order_type=key.order_type,
             unknown=[*map(self._said, unknown)],
+            fields=self._fields(now, given, steps),
             files_read=self._files_read,
             files_excluded=self._excluded,
             shows_rows=place.config.wording.report_fields.all,
             absences=key.absences,
             floor=order_value(key.order_type, commits[-1].floor) if commits else None,
         )
+
+    def _fields(
+        self, now: ByPartition | None, given: ByPartition | None, steps: Sequence[ChainStep]
+    ) -> Mapping[str | None, Sequence[FieldOrigin]]:
+        """Return what gave each field its value; empty for a place whose records get no patches."""
+        register = register_of(self._place.config, self._key.rows, full=False)
+        names = register.fields.names if isinstance(register, Patches) else ()
+        return field_origins(now, given, steps, names, self._key.order_type)
 
     def _note(self, what: str, why: str | None) -> None:
         if why is not None:
@@ -127,6 +139,7 @@ class _Walk:
             restored=None if version.restored is None else version.restored.version,
             action=version.action,
             moved=version.action == COMPACT and bool(own),
+            shown=partial(shown_content, self._key.rows),
         )
         has_no_feed = run.restored is not None or version.action in (COMPACT, REORDER)
         return run if has_no_feed else self._with_feed(run, version, own)
@@ -157,7 +170,8 @@ class _Walk:
         if gone or rows.unread:
             also = [one for one in _of_feed(version, own) if (one.order, one.is_delete) not in found]
             rows = replace(rows, mutations=(*rows.mutations, *also))
-        may_have_more = not own or counts.get("feed superseded") or counts.get("feed rejected")
+        more = ("feed superseded", "feed combined", "feed rejected")
+        may_have_more = not own or any(counts.get(name) for name in more)
         overwrites, is_full = version.action in OVERWRITES, bool(counts.get(_ABSENT))
         if version.action == RUN:  # a log that does not say what a run did
             overwrites, is_full = config.operation.overwrites, config.operation.full
@@ -175,7 +189,7 @@ class _Walk:
             inside=partial(self._inside, config, paths) if is_of_part else None,
             overwrites=overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
-            is_winner_known=bool(own),
+            is_winner_known=bool(own) and not counts.get("feed combined"),
         )
 
     def _with_paths(self, rows: FeedRows) -> FeedRows:

@@ -1,0 +1,116 @@
+"""``explain`` says of every key with patches what the reference model says: outcomes, what waits, and fields."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator import config as configuration
+from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES
+from mutator.workflow import directory
+from mutator.workflow.directory.explain import explain
+from tests.laws.test_patch_laws import FIELDS, KEYS, world
+from tests.support import local_engine
+from tests.support.effort import law
+from tests.support.master_base import run_workflow
+from tests.support.no_limits import NO_LIMITS
+from tests.support.patch_model import RECORD, WAITING, Mutation, Place
+from tests.support.text_runs import scratch
+
+SETTINGS = {
+    "key": "id",
+    "order_by": "at",
+    "op": "op",
+    "unset.value": "~",
+    "num.reducer": "2",
+    "claim.min.age": "0s",
+    "reused.names": "accept",
+    "consumed.files": "merge",
+    "op.code.in.master": "false",
+    "allow.empty.master": "true",
+    "reject.policy": "quarantine",
+    **NO_LIMITS,
+}
+
+
+def line(one: Mutation, op: bool = True) -> str:
+    sent = {name: "" if value is None else value for name, value in one.given.items()}
+    code = [one.op if one.op == "D" else "U"] if op else []
+    return ",".join([one.key, str(one.order), *code, *(sent.get(name, "~") for name in FIELDS)])
+
+
+def put(path: Path, rows: list[Mutation], op: bool = True) -> None:
+    head = ",".join(["id", "at", *(["op"] if op else []), *FIELDS])
+    path.write_text("\n".join([head, *(line(one, op) for one in rows), ""]))
+
+
+def without_ties(runs: list[list[Mutation]]) -> list[list[Mutation]]:
+    """Return the first mutation of each order value of a key: which of several provides a field is not certain."""
+    first: dict[Any, Mutation] = {}
+    return [[one for one in rows if first.setdefault((one.key, one.order), one) is one] for rows in runs]
+
+
+def check(one: Any, name: str, wanted: Mutation, master: list[Mutation], deleted: int | None) -> None:
+    """Compare what gave a field its value with the model. wanted: has its order value, and its value."""
+    if one is None:  # of a row that waits after a delete, which cleared it
+        assert wanted.order == deleted
+        return
+    assert one.order == wanted.order
+    if wanted.order is None:
+        assert one.what == "no mutation"
+    elif one.mutation is None:
+        assert one.what == "the record before"
+        assert (wanted.key, wanted.order) in {(row.key, row.order) for row in master}
+    else:
+        with open(one.mutation.file, "rb") as stream:
+            stream.seek(one.mutation.offset)
+            key, order, code, *values = stream.readline().decode().rstrip("\n").split(",")
+        assert (key, order, code == "D") == (wanted.key, str(wanted.order), one.what == "delete")
+        assert one.what == "delete" or values[FIELDS.index(name)] == (wanted.given[name] or "")
+
+
+@given(st.randoms(use_true_random=False))
+@law(12)
+def test_explain_says_which_mutation_provides_each_field(rng: random.Random) -> None:
+    master, runs = world(rng)
+    runs, unknown = without_ties(runs), rng.choice(["wait", "insert"])
+    model = Place(FIELDS, unknown, True)
+    with scratch() as work:
+        base = work / "base"
+        for name in ("master", "incr"):
+            (base / name).mkdir(parents=True)
+        if master:
+            put(base / "master" / "m.csv", master, op=False)
+            model.run(master)
+        config = configuration.parse({**SETTINGS, "patch.unknown": unknown, "backup.keep": "9"})
+        merge = directory.merge_by(config, local_engine.merge)
+        counts = []
+        for number, rows in enumerate(filter(None, runs)):
+            put(base / "incr" / f"c_{number}.csv", rows)
+            counts.append(Counter(run_workflow(str(base), config, merge, sleep=lambda _: None).report.counts))
+            model.run(rows)
+        outcomes = [Counter[str]() for _ in counts]
+        for key in KEYS if counts else ():
+            found = explain(str(base), [key], config)
+            kept = model.kept(key)
+            (now,) = found.now.values()
+            assert (now.kind == "record", now.waits) == (kept.kind == RECORD, kept.kind == WAITING)
+            assert not any(step.differs for step in found.steps)
+            for step in found.steps:
+                for decided in step.decided.values():
+                    outcomes[step.feed.number - 1].update(str(one.outcome) for one in decided.outcomes)
+            origins = {one.name: one for one in found.fields.get(None, ())}
+            assert bool(origins) == (kept.kind in (RECORD, WAITING))
+            for name, order, value in zip(FIELDS, kept.orders, kept.values, strict=True) if origins else ():
+                check(origins.get(name), name, Mutation("U", key, order, {name: value}), master, kept.deleted)
+            assert found.text()
+            assert found.json()
+        names = (*FEED_OUTCOMES, *RARE_OUTCOMES)
+        assert outcomes == [
+            Counter({name: one[f"feed {name}"] for name in names if one[f"feed {name}"]}) for one in counts
+        ]
