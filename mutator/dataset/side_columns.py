@@ -202,6 +202,14 @@ def count_tombstones(stream: BinaryIO) -> int:
     return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
+def count_waiting(stream: BinaryIO) -> int:
+    """Return the number of tombstones in a file with a row that waits beside them, from its footer alone."""
+    metadata = pq.ParquetFile(stream).metadata
+    column = metadata.schema.to_arrow_schema().get_field_index(WAITING)
+    groups = map(metadata.row_group, range(metadata.num_row_groups) if column >= 0 else ())
+    return sum(group.num_rows - group.column(column).statistics.null_count for group in groups)
+
+
 def oldest_tombstone(stream: BinaryIO) -> int:
     """Return the lowest commit time in a file of tombstones, in milliseconds, from its footer alone."""
     metadata = pq.ParquetFile(stream).metadata

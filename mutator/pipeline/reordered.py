@@ -28,7 +28,7 @@ from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.pipeline.runners import Engine
 from mutator.pipeline.verify import differences_of_rows
 from mutator.plan.inspect.managed import dataset_schema
-from mutator.plan.registers import PATCHES
+from mutator.plan.rows.row_plan import PATCHES
 from mutator.rules.file_names import first_few
 from mutator.rules.order_types import POSITION, as_tuple, order_in_words
 from mutator.storage import located

@@ -18,6 +18,7 @@ from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest, repair
 from mutator.dataset.manifest import CHANGES
+from mutator.dataset.side_columns import count_waiting
 from mutator.dataset.state import State
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt
 from mutator.engine.runner import Runner, each_on
@@ -96,12 +97,14 @@ class Verification(PlaceVerification):
     bytes: int
     differences: tuple[Difference, ...]
     filters: bool = False  # its files have filters of their keys
+    waiting: int = 0  # tombstones with a row that waits beside them; not counted where there are differences
     keyed: bool = True  # False: it was exported or imported, and no run has set its key
 
     def size(self) -> str:
         """Return the number of data files, rows, bytes and tombstones."""
         size = counted(self.files, "data file"), counted(self.rows, "row"), counted(self.bytes, "byte")
-        return f": {', '.join(size)}, {counted(self.tombstones, 'tombstone')}"
+        waiting = f" ({self.waiting:,} of patches that wait)" if self.waiting else ""
+        return f": {', '.join(size)}, {counted(self.tombstones, 'tombstone')}{waiting}"
 
     def same(self) -> str:
         """Return what was compared."""
@@ -140,8 +143,19 @@ def verify(runner: Runner, path: str) -> Verification:
         bytes=sum(part.bytes for part in known.files),
         differences=tuple(problems),
         filters=any(part.role == "filters" for part in known.beside),
+        waiting=0 if problems else _waiting(storage, path, known),
         keyed=not known.is_without_key,
     )
+
+
+def _waiting(storage: Storage, path: str, known: State) -> int:
+    """Return the number of tombstones with a row that waits beside them."""
+    found = 0
+    for part in known.beside:
+        if part.role == "tombstones":
+            with storage.open(posixpath.join(path, part.path)) as stream:
+                found += count_waiting(stream)
+    return found
 
 
 def repair_dataset(path: str) -> tuple[list[str], list[str]]:

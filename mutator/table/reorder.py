@@ -14,7 +14,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.pipeline.reordered import OrderChange, check_fields, check_other, with_room
-from mutator.plan.registers import PATCHES
+from mutator.plan.rows.row_plan import PATCHES
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_types import order_in_words
 from mutator.table.apply import OpenRunner

@@ -223,4 +223,6 @@ class Directory:
         )
 
     def check(self) -> None:
-        assert local_engine.verify(str(self.output)).differences == ()
+        verified = local_engine.verify(str(self.output))
+        assert verified.differences == ()
+        assert verified.waiting == len(self.model.all(WAITING))

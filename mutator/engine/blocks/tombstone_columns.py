@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import repeat
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.side_columns import WAITING
+from mutator.dataset.side_columns import WAITING, Tombstone, tombstone_tables, tombstones_of
 from mutator.engine.blocks.mutations import Mutations, key_names
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
@@ -110,6 +111,21 @@ def waits(table: Any) -> Flags:
     if WAITING not in table.column_names:
         return np.zeros(table.num_rows, np.bool_)
     return flags(table.column(WAITING).combine_chunks().is_valid())
+
+
+def with_each(plan: Reading, stream: BinaryIO) -> Iterator[tuple[Tombstone, tuple[Any, ...]]]:
+    """Yield the tombstones of a file, each with what is kept beside it: the content of a row that waits, or None, …"""
+    for table in tombstone_tables(stream):
+        if not plan.beside_tombstones:
+            yield from zip(tombstones_of(table), repeat(()), strict=False)
+            continue
+        table = with_beside(plan, table)
+        rows, _ = waiting_rows(plan, table)
+        contents = iter(plan.block_type.contents(rows.drop_null()).to_pylist())
+        columns = [table.column(one.name).to_pylist() for one in plan.side_columns]
+        beside = zip(rows.is_valid().to_pylist(), *columns, strict=True)
+        for one, (is_valid, *kept) in zip(tombstones_of(table), beside, strict=True):
+            yield one, (next(contents) if is_valid else None, *kept)
 
 
 def _written(plan: Reading, rows: Any) -> Any:

@@ -19,11 +19,9 @@ The ledger, one partition more than there are buckets, gets everything else (``e
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import repeat
 from typing import Any
 
-from mutator.dataset.side_columns import tombstone_tables, tombstones_of
-from mutator.engine.blocks.tombstone_columns import waiting_rows, with_beside
+from mutator.engine.blocks.tombstone_columns import with_each
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
@@ -163,23 +161,11 @@ def records_of(plan: Reading, content: SplitContent, file: Input) -> Iterator[It
         raise damaged(file, fault) from None
 
 
-def _beside(plan: Reading, table: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield what is kept beside the tombstones of a pa.Table: the content of a row that waits, and its columns."""
-    table = with_beside(plan, table)
-    rows, _ = waiting_rows(plan, table)
-    contents = iter(plan.block_type.contents(rows.drop_null()).to_pylist())
-    columns = [table.column(one.name).to_pylist() for one in plan.side_columns]
-    for is_valid, *kept in zip(rows.is_valid().to_pylist(), *columns, strict=True):
-        yield (next(contents) if is_valid else None, *kept)
-
-
 def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     parse_order = order_parser(plan.rows.order_type)
     receipt = check_tombstones(plan, split, file)
     with storage_for(file.source.path).open(file.source.path) as stream:
-        for table in tombstone_tables(stream):
-            beside = _beside(plan, table) if plan.beside_tombstones else repeat(())
-            for (key, order, committed), kept in zip(tombstones_of(table), beside, strict=False):
-                value = lowest_order(plan.rows.order_type) if order is None else parse_order(order)
-                yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed, *kept)
+        for (key, order, committed), kept in with_each(plan, stream):
+            value = lowest_order(plan.rows.order_type) if order is None else parse_order(order)
+            yield (bucket_of(key, plan.groups), key, TOMBSTONE, ()), (value, committed, *kept)
     yield receipt_of(plan, split, receipt)

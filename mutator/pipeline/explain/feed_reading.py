@@ -80,7 +80,8 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     config = _for_reading(config, survey.state)
     survey = survey_feed(config, survey, feed)
     asked = survey.asked(config.rows)
-    rows = with_patches(config, row_plan(asked, config.output, survey), survey.state)
+    planned, path = row_plan(asked, config.output, survey), survey.master_path
+    rows = with_patches(replace(config, rows=asked), planned, survey.state, path, versioned=survey.versioned)
     if survey.state is not None:
         check_spec(survey, survey.state, _with_nulls(rows.spec, survey.state))
     master = survey.master if survey.partitioned is None else ()

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import form_of
-from mutator.dataset.side_columns import read_waiting
 from mutator.dataset.state import State
+from mutator.engine.blocks.tombstone_columns import with_each
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
@@ -133,7 +133,7 @@ def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
     order_type = plan.rows.order_type
     with storage_for(one.source.path).open(one.source.path) as stream:
         try:
-            for (key, order, committed), beside in read_waiting(stream, plan.beside_tombstones):
+            for (key, order, committed), beside in with_each(plan, stream):
                 if key == wanted.values:
                     value = lowest_order(order_type) if order is None else order_parser(order_type)(order)
                     content, sides = (beside[0], beside[1:]) if any(beside) else (b"", ())
