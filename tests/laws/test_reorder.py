@@ -367,7 +367,7 @@ def test_a_signal_after_the_commit_does_not_deny_it(
             "rows have no order value: .*row 2.* field name .* is not an integer.* --null lowest",
         ),
         (("--to", "other", "-o", "out"), "no input has a field other; they have .*feeds alone have it, set .*--beside"),
-        (("--to", "v", "-o", "out", "--order-by", "at"), "there is no option --order-by"),
+        (("--to", "v", "-o", "out", "--order-by", "at"), "--order-by is given twice"),
         (("--to", "", "-o", "out"), "the new order of .*master has no field; name those"),
         (("--to", "v,file.position", "-o", "out"), r"have no file\.position, .* the values of v beside it: leave file"),
         (("--to", "at", "--beside", "-o", "out"), "have the field at; without the setting, it is their order"),
