@@ -19,7 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
+from tests.support import local_engine
 from tests.support.effort import law
+from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import Mutation
 from tests.support.patch_runs import FORMS, TEXT, Directory, Form
 from tests.support.text_runs import ENGINES, scratch
@@ -77,3 +79,23 @@ def test_runs_on_spark_give_what_the_model_gives(engine: str, sc: Any, tmp_path:
     for rows in [[mutation(rng, 20) for _ in range(12)] for _ in range(2)]:
         place.run(rows, rng)
     assert {"updated", "combined", "superseded", "out of order"} <= {*itertools.chain(*place.model.counts)}
+
+
+@pytest.mark.parametrize("unknown", ["insert", "wait"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_snapshot_as_of_a_time_sets_the_older_fields_of_a_patched_record(
+    engine: str, unknown: str, tmp_path: Path
+) -> None:
+    """Its row is older than its time, and counts as an upsert at that."""
+    place, rng = Directory(tmp_path, FIELDS, replace(TEXT, engines=(engine,)), unknown), random.Random(0)
+    place.start([Mutation("U", "a", 1, dict.fromkeys(FIELDS, "m"))])
+    place.run([Mutation("P", "a", 8, {"p": "x"})], rng)
+    snapshot = tmp_path / "snapshot"
+    TEXT.put(snapshot, FIELDS, [Mutation("U", "a", 4, dict.fromkeys(FIELDS, "s"))], 1, op=False)
+    (snapshot / "f1.txt").unlink()
+    settings = {**NO_LIMITS, "sync.mode": "full", "snapshot.as.of": "6", "patch.unknown": unknown, "unset.value": "~"}
+    settings |= {name: TEXT.settings[name] for name in ("id.field.ordinals", "temporal.ordering.field.ordinal")}
+    places: Any = {"master": str(place.output), "feed": [str(snapshot)], "output": str(tmp_path / "out2")}
+    local_engine.mutate(settings, **places, engine=engine)
+    place.runs = 2
+    assert place.rows() == {"a": (8, ("x", "s", "s"), (8, 6, 6))}

@@ -150,9 +150,10 @@ def merge_bucket(
 
 
 def raised(folded: Folded, order: Any) -> Folded:
-    """Return the mutations of a key in a snapshot: the last one counts as not older than what the snapshot is as of."""
-    last = folded.last
-    return folded if last.order >= order else folded._replace(last=last._replace(place=(order, *last.place[1:])))
+    """Return the mutations of a key in a snapshot: they count as not older than what the snapshot is as of."""
+    every = (folded.last, *folded.left)
+    last, *left = (one if one.order >= order else one._replace(place=(order, *one.place[1:])) for one in every)
+    return folded._replace(last=last, left=tuple(left))
 
 
 def _collect(

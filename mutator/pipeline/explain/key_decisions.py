@@ -154,12 +154,12 @@ def decide_key(
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences)
+    left = {one.place for one in folded.left} if folded is not None else set()
     if folded is not None and as_of is not None:
         folded = raised(folded, as_of)
     line: str | None = register.line(folded, old, met_floor)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
-    left = {one.place for one in folded.left} if folded is not None else set()
     outcomes = [
         _combined(one, ordered[-1], outcome) if one.place in left else _superseded(one, ordered[-1])
         for one in ordered[:-1]
