@@ -99,3 +99,13 @@ def test_a_snapshot_as_of_a_time_sets_the_older_fields_of_a_patched_record(
     local_engine.mutate(settings, **places, engine=engine)
     place.runs = 2
     assert place.rows() == {"a": (8, ("x", "s", "s"), (8, 6, 6))}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_record_that_waits_after_a_truncate_is_among_the_changes(engine: str, tmp_path: Path) -> None:
+    form = replace(TEXT, settings={**TEXT.settings, "changes": "true"}, engines=(engine,))
+    place, rng = Directory(tmp_path, FIELDS, form, "wait"), random.Random(0)
+    place.start([Mutation("U", "a", 1, dict.fromkeys(FIELDS, "m"))])
+    place.run([Mutation("P", "a", 5, {"p": "x"})], rng)
+    place.run([Mutation("T", None, 3)], rng)  # a run whose changes do not add up fails
+    assert not place.rows()

@@ -24,7 +24,7 @@ from mutator.rules.truth_table import MOVED_ONTO, Decision
 Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
 Precedence = tuple[Any, ...]
 
-_CHANGES = ("write", "bury", "bury record", "drop")  # results that change a row
+_CHANGES = ("write", "bury", "bury record", "drop", "wait")  # results that change a row
 SURVIVOR, INSERTED = 0, 1  # first part of a row's position in its file
 _NO_OLD = Old(NOTHING)
 
