@@ -33,6 +33,8 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
     why = ""
     if config.operation.overwrites:
         why = f"write.operation={config.operation.name} replaces whole records"
+    elif config.operation.full:
+        why = "with sync.mode=full, a row is a whole record"
     elif recorded is None and ops.dialect is not None and rows.partitioning.by_table and not versioned:
         found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
     if why:

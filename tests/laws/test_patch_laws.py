@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
+from mutator.errors import MutatorError
 from tests.support import local_engine
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -109,3 +110,16 @@ def test_a_record_that_waits_after_a_truncate_is_among_the_changes(engine: str, 
     place.run([Mutation("P", "a", 5, {"p": "x"})], rng)
     place.run([Mutation("T", None, 3)], rng)  # a run whose changes do not add up fails
     assert not place.rows()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_full_snapshot_set_all_fields(engine: str, tmp_path: Path) -> None:
+    """Else a snapshot as of a time would clear the fields that it does not send, or let its records wait."""
+    master, feed = tmp_path / "master", tmp_path / "feed"
+    TEXT.put(master, FIELDS, [Mutation("U", "a", 1, dict.fromkeys(FIELDS, "m"))], 1, op=False)
+    TEXT.put(feed, FIELDS, [Mutation("P", "a", 4, {"p": "x"})], 1, op=False)
+    settings = {**NO_LIMITS, "sync.mode": "full", "snapshot.as.of": "6", "unset.value": "~"}
+    settings |= {name: TEXT.settings[name] for name in ("id.field.ordinals", "temporal.ordering.field.ordinal")}
+    places: Any = {"master": str(master), "feed": [str(feed)], "output": str(tmp_path / "output")}
+    with pytest.raises(MutatorError, match="a row is a whole record: send all fields"):
+        local_engine.mutate(settings, **places, engine=engine)
