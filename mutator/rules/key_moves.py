@@ -161,7 +161,7 @@ class LowsOfKey:
         for place, (is_delete, row, *more) in mutations:
             arrives = len(more) > 1 and more[1]
             self._lows.setdefault("arrival" if arrives else "delete" if is_delete else "upsert", place[0])
-            yield place, (is_delete, row, *more[:1])
+            yield place, (is_delete, row, more[0] if more else None)
 
     def moved_onto(self, old_order: Any) -> bool:
         """Return whether the key is noted. old_order: of the record that the place has; None without one."""

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.cli import main
+from mutator.rules.key_moves import LowsOfKey
+from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.truth_table import MOVED_ONTO
 from mutator.table.table import Table
 from tests.support.dialect_stories import TYPES, Change, canal, canal_of, lines, maxwell, row
@@ -214,3 +216,8 @@ def test_a_key_that_is_spelled_otherwise_did_not_change(tmp_path: Path, engine: 
     assert {str(one["id"]): one["n"] for one in work.rows()} == (
         {"1.5": "c", "3.0": "c"} if is_text else {"1.50": "c", "3.00": "c"}
     )
+
+
+def test_an_arrival_and_the_same_upsert_are_not_tied() -> None:
+    mutations = [((5, 1), (False, b"k,5,x", None, True)), ((5, 1), (False, b"k,5,x"))]
+    assert not LAST_WINS.fold_key(LowsOfKey().watched(mutations)).mixed
