@@ -18,6 +18,7 @@ from bench.layout import FEED_FIELDS, MASTER_FIELDS, PARTITIONED_FEED_FIELDS, PA
 from bench.machine import available_memory
 from bench.participant import Out, Participant
 from bench.partitioned import write_partitioned_feed, write_partitioned_master
+from bench.patches import PATCHES, UPSERTS, write_master_of_patches, write_patches
 from bench.tables import write_feeds, write_masters
 from bench.workload import Workload
 
@@ -136,6 +137,8 @@ def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
     rows, mutations, parts = workload.rows, workload.mutations, workload.parts
     if workload.changes:
         return _change_files(scratch, workload.changes, rows, mutations, seed)
+    if workload.family == "patches":
+        return _patches(scratch, workload, seed)
     kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
     master = scratch / f"master-{kind}{rows}-{seed}"
     if not master.exists():
@@ -173,6 +176,17 @@ def _change_files(scratch: Path, kind: str, rows: int, mutations: int, seed: int
     if not feed.exists():
         write_change_files(feed, kind, rows, mutations, seed)
     return master, feed
+
+
+def _patches(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
+    """Return a feed of patches; beside upserts, a directory of both."""
+    rows, mutations = workload.rows, workload.mutations
+    master, feeds = scratch / f"master-of-patches-{rows}-{seed}", scratch / f"patches-{rows}-{mutations}-{seed}"
+    if not master.exists():
+        write_master_of_patches(master, rows, seed)
+        for kind in (PATCHES, UPSERTS):
+            write_patches(feeds / kind, kind, rows, mutations, seed)
+    return master, feeds / PATCHES if workload.form == workload.family else feeds
 
 
 def _log(text: str) -> None:

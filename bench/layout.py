@@ -10,6 +10,8 @@ __all__ = [
     "PARTITIONED_FEED_FIELDS",
     "PARTITIONED_MASTER_FIELDS",
     "PARTITIONED_SETTINGS",
+    "PATCHED",
+    "PATCHED_FIELDS",
     "SETTINGS",
     "TYPES",
     "format_of",
@@ -19,6 +21,8 @@ __all__ = [
 MASTER_FIELDS = ("id", "name", "stock", "price", "time")
 # Of the master that change files of dialects are merged into.
 CHANGED_FIELDS = ("id", "name", "stock", "price", "changed")
+# Of the master that patches are merged into. ID and time are in each patch.
+PATCHED_FIELDS = ("id", "name", "stock", "price", "note", "time")
 FEED_FIELDS = (*MASTER_FIELDS, "op")
 # In a partitioned master each row also has its store, by which the directories are named.
 PARTITIONED_MASTER_FIELDS = ("id", "store", *MASTER_FIELDS[1:])
@@ -31,6 +35,7 @@ TYPES = {
     "name": "string",
     "stock": "long",
     "price": "decimal(9,2)",
+    "note": "string",
     "time": "long",
     "op": "string",
     "changed": "timestamp_ntz",
@@ -73,6 +78,8 @@ DIALECTS = {
     },
     "json": {"key": "id", "order_by": "changed", "op": "op"},
 }
+# mutator's settings for feeds of patches, and of upserts beside them (bench.patches).
+PATCHED = {"key": "id", "order_by": "time"}
 PARTITIONED_SETTINGS = {
     "text": SETTINGS["text"]
     | {"partitioned.by": "store=1", "temporal.ordering.field.ordinal": "5", "op.code.field.ordinal": "6"},

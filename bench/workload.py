@@ -25,6 +25,7 @@ WORK = (
     "overwrite",
     "small",
     "dialects",
+    "patches",
     "s3",
     "hdfs",
 )
@@ -146,6 +147,8 @@ def workloads(rows: int, work: str) -> list[Workload]:
     aws-dms: 1,000,000 into 10 M aws-dms
     json: 1,000,000 into 10 M json
     table apply of messages: 100,000 into 10 M debezium-json
+    >>> [w.name for w in workloads(12_000_000, "patches")]
+    ['patches: 600,000 into 12 M', 'patches beside upserts: 600,000 into 12 M']
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -189,6 +192,11 @@ def workloads(rows: int, work: str) -> list[Workload]:
         runs["table"] = (f"table apply of messages: {some:,} {into}", some)
         return [
             Workload(f"{work} {kind}", name, rows, many, form=f"{work} {kind}") for kind, (name, many) in runs.items()
+        ]
+    if work == "patches":
+        text = f"{rows // 20:,} into {_millions(rows)}"
+        return [
+            Workload(form, f"{form}: {text}", rows, rows // 20, form=form) for form in (work, f"{work} beside upserts")
         ]
     if work == "bridge":
         ways = (("export", "ORC to text"), ("import", "text to ORC"))

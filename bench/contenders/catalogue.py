@@ -224,6 +224,35 @@ DIALECT_TABLE = [
     *DIALECT_PEERS["debezium-json"],
 ]
 
+# Patches of two fields, in whole processes; and the same steps with patches and with full upserts.
+PATCHES = [
+    *(
+        Entry(f"mutator run {join}", "mutator_patches:MutatorPatches", differs, (join,), ours=True)
+        for join, differs in (("raw", "raw master"), ("aligned", "master is managed, made untimed"))
+    ),
+    Entry(
+        "mutator table apply",
+        "mutator_patches:MutatorPatchesTable",
+        "adds files and hides older rows; the table was made untimed",
+        ours=True,
+    ),
+    Entry("pyspark process", "small_runs:Other", PLAIN, ("pyspark_patches:SparkPatches",)),
+    Entry(
+        "delta-rs merge",
+        "delta_patches:DeltaPatches",
+        f"{PARQUET_TABLE}; in its own process; later patches need the times of fields, which it does not keep",
+        needs=("deltalake", "polars"),
+    ),
+]
+BESIDE_UPSERTS = [
+    Entry(
+        "patches beside upserts",
+        "mutator_patches:PatchesBesideUpserts",
+        "aligned runs, applies, and scans that verify checksums",
+        ours=True,
+    )
+]
+
 # A feed applied to a table, in the contender's own process.
 APPLIES = [
     Entry(
@@ -411,6 +440,10 @@ MERGES = {
     **{
         f"dialects {kind}": [replace(entry, form=f"dialects {kind}", warm=False, jvm=False) for entry in entries]
         for kind, entries in (DIALECT_RUNS | {"table": DIALECT_TABLE}).items()
+    },
+    **{
+        form: [replace(entry, form=form, warm=False, jvm=False) for entry in entries]
+        for form, entries in (("patches", PATCHES), ("patches beside upserts", BESIDE_UPSERTS))
     },
     "commands": [replace(entry, form="commands", warm=False, jvm=False) for entry in COMMANDS],
 }

@@ -15,6 +15,8 @@ __all__ = ["DeltaRs"]
 class DeltaRs(Contender):
     """Polars folds the feed; ``merge`` updates, inserts and deletes in one commit."""
 
+    fields = MASTER_FIELDS  # of the master
+
     def start(self, scratch: Path) -> dict[str, str]:
         """Import the package."""
         import deltalake
@@ -27,7 +29,7 @@ class DeltaRs(Contender):
 
         self.pristine, self.table = state / "pristine", state / "table"
         if not self.pristine.exists():
-            deltalake.write_deltalake(str(self.pristine), read(master, MASTER_FIELDS).collect().to_arrow())
+            deltalake.write_deltalake(str(self.pristine), read(master, self.fields).collect().to_arrow())
 
     def reset(self) -> None:
         """Make a new copy of the table."""
