@@ -13,10 +13,10 @@ from mutator.errors import MutatorError
 from mutator.errors.display import nearest_word
 from mutator.errors.parts import setting
 from mutator.rules.conditions import Condition, parse
+from mutator.rules.field_choice import FieldChoice, parse_choice
 from mutator.rules.order_types import POSITION
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 from mutator.rules.snapshot_times import PREFIX, TimeField
-from mutator.rules.unset_fields import FieldChoice, parse_choice
 
 
 def ordinal(text: str, names: tuple[str, ...]) -> int | str:

@@ -10,8 +10,8 @@ from mutator.config.forms import one_of
 from mutator.rules.conditions import Condition
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import ENVELOPES, chosen_by
+from mutator.rules.field_choice import FieldChoice
 from mutator.rules.snapshot_times import FirstTime, TimeField
-from mutator.rules.unset_fields import FieldChoice
 
 
 @dataclass(frozen=True)

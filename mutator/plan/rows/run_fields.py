@@ -19,6 +19,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.conditions import Condition
+from mutator.rules.field_choice import FieldChoice
 from mutator.rules.file_names import base_name
 from mutator.rules.file_sequences import recorded
 from mutator.rules.json_paths import path_in
@@ -27,7 +28,6 @@ from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.snapshot_times import TimeField
 from mutator.rules.typed_values import column_order_type
-from mutator.rules.unset_fields import FieldChoice
 
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
 SCHEMA_SEQUENCE = "schema sequence"  # in a manifest: feed files with a lower one do not change the schema
