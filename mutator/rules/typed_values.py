@@ -58,6 +58,8 @@ def unequal(one: Any, other: Any) -> Flags:
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
             found |= unequal(left, right)
         return found
+    if pa.types.is_list(one.type):
+        return _unequal_lists(one, other)
     if pa.types.is_nested(one.type):
         pairs = zip(comparable(one).to_pylist(), comparable(other).to_pylist(), strict=True)
         return np.array([left != right for left, right in pairs], np.bool_)
@@ -65,6 +67,19 @@ def unequal(one: Any, other: Any) -> Flags:
         one, other = one.view(ticks_type(one.type)), other.view(ticks_type(one.type))
     differ = flags(pc.fill_null(pc.not_equal(one, other), False))
     return differ | flags(pc.not_equal(one.is_null(), other.is_null()))
+
+
+def _unequal_lists(one: Any, other: Any) -> Flags:
+    found = flags(pc.not_equal(one.is_null(), other.is_null()))
+    both = np.flatnonzero(flags(pc.and_(one.is_valid(), other.is_valid())))
+    lengths, others = (pc.list_value_length(lists.take(pa.array(both))) for lists in (one, other))
+    differ = flags(pc.not_equal(lengths, others))
+    found[both[differ]] = True
+    rows = both[~differ]
+    one, other = (lists.take(pa.array(rows)) for lists in (one, other))
+    parents = pc.list_parent_indices(one).to_numpy()
+    found[rows[parents[unequal(one.flatten(), other.flatten())]]] = True
+    return found
 
 
 def column_order_type(data_type: Any, stated: str) -> str | None:

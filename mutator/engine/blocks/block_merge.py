@@ -320,7 +320,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
                         stay[rows[chosen]] = False
                         winners.bury(positions[chosen])
                     elif decision.result == "touch tombstone":
-                        raised, *_ = winners.left(positions[chosen])
+                        raised = winners.left_orders(positions[chosen])
                         table = _touched(plan, table, rows[chosen], raised)
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 

@@ -134,13 +134,18 @@ class Winners(WinnerKeys):
 
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
-        plan, found, index = self.plan, self.found, pa.array(positions)
-        rows = found.written.take(index)
-        orders = (found.orders if plan.as_of is None else self.row_orders).take(index)
-        kept = no_sides(len(positions), plan.side_columns)
-        columns = zip((orders, rows, kept), self._left.values(), strict=True)
-        orders, rows, kept = (left.among(values, positions) for values, left in columns)
-        return orders, rows, plan.sides(len(positions), orders, kept.flatten())
+        orders, kept = self.left_orders(positions), self.left_sides(positions)
+        rows = self._left["rows"].among(self.found.written.take(pa.array(positions)), positions)
+        return orders, rows, self.plan.sides(len(positions), orders, kept.flatten())
+
+    def left_orders(self, positions: Ints) -> Any:
+        """Return the order values alone: rows are costly."""
+        orders = self.found.orders if self.plan.as_of is None else self.row_orders
+        return self._left["orders"].among(orders.take(pa.array(positions)), positions)
+
+    def left_sides(self, positions: Ints) -> Any:
+        """Return the side columns of the register alone, a pa.StructArray."""
+        return self._left["sides"].among(no_sides(len(positions), self.plan.side_columns), positions)
 
     def settle(self) -> bool:
         """Give the winners the order values and rows that they leave; return whether these are others."""
@@ -331,8 +336,7 @@ class Winners(WinnerKeys):
         for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
-            orders, *_ = self.left(positions)
-            waiting = self.waiting(positions)
+            orders, waiting = self.left_orders(positions), self.waiting(positions)
             yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now, waiting)
 
     def waiting(self, positions: Ints) -> tuple[Any, Any] | None:

@@ -76,7 +76,7 @@ class Meeting:
         sides, every = None, np.arange(len(self._winners))
         beside: Sequence[Any] = ()
         if self._plan.side_columns:
-            sides = self._plan.kept(self._winners.left(every)[2])
+            sides = self._winners.left_sides(every)
         if (waiting := self._winners.waiting(every)) is not None and any(len(rows) for rows, _ in self._bury):
             beside = beside_columns(self._plan, *waiting)
         if self._winners.settle():
@@ -206,8 +206,7 @@ class Meeting:
             # An equal row is written again if its file is removed, or if its side columns change.
             is_again = np.zeros(len(touched), np.bool_) if replaced is None else replaced[touched]
             if plan.side_columns and len(touched):
-                _, _, new_sides = winners.left(met.numbers[touched])
-                is_again |= unequal(plan.kept(new_sides), kept.take(pa.array(touched)))
+                is_again |= unequal(winners.left_sides(met.numbers[touched]), kept.take(pa.array(touched)))
             again, touched = touched[is_again], touched[~is_again]
             winners.tally.counts["rows rewritten"] += len(again)
             written = np.sort(np.concatenate((written, again)))
@@ -313,7 +312,7 @@ class Meeting:
                 self._place(numbers[rows])
                 self._insert.append((numbers[rows], self._own[numbers[rows]]))
             elif decision.result == "touch tombstone":
-                raised, *_ = winners.left(numbers[rows])
+                raised = winners.left_orders(numbers[rows])
                 rows = rows[flags(pc.greater(raised, own.take(pa.array(rows))))]
             if decision.result in ("touch tombstone", "wait"):
                 hidden.append(rows)
@@ -361,7 +360,7 @@ class Meeting:
             return
         found, numbers = self._winners.found, met.numbers[rows]
         index = pa.array(numbers)
-        orders = to_texts(self._plan.rows.order_type, self._winners.left(numbers)[0])
+        orders = to_texts(self._plan.rows.order_type, self._winners.left_orders(numbers))
         paths, files, positions = met.places(rows)
         self._indexed.append(
             table_of_files(
