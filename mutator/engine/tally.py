@@ -43,6 +43,8 @@ class Tally:
             self.counts[f"feed {decision.winner}"] += count
         if decision.master is not None:
             self.counts[f"master {decision.master}"] += count
+        if (decision.result, decision.master) == ("wait", "truncated"):
+            self.counts["waiting of truncated"] += count
 
     def note(self, name: str, key: Key) -> None:
         """Count a remark on a key, and keep the first few keys (they come sorted)."""

@@ -54,7 +54,8 @@ def choose(
         return Strategy("records", "shuffle", buckets, buckets, why)
     if rows.partitioning.fields:
         is_directory = rows.partitioning.by_table and not survey.versioned
-        if rows.partitioning.by_table and (register.by_order or (is_directory and not register.leaves_one)):
+        places_anew = register.leaves_one or (register.side_columns and not is_directory)
+        if rows.partitioning.by_table and (register.by_order or not places_anew):
             raise error("partition.several")
         if is_directory and register.reads_rows:
             raise error("partition.old.rows")

@@ -178,9 +178,7 @@ def met_by_field(
     row, side = fields.whole(values), _side(order_type, own)
     is_kept = side == (old.sides[0] if old.sides else None)
     if last is None:
-        decision = (
-            CLEARED if row != old.row else TRUTH_TABLE["record", "none", None, None] if is_kept else CLEARED_TOUCH
-        )
+        decision = CLEARED if row != old.row else KEPT if is_kept else CLEARED_TOUCH
     elif is_there and row == old.row:
         decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
     elif is_there and below:

@@ -213,7 +213,6 @@ def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output)
         names, full = block.keys(own), plan.sides(len(own), orders, sides.flatten())
         tally.note_all("partly cleared", zip(*(column.to_pylist() for column in names), strict=True))
         if decision.result == "wait":
-            tally.counts["waiting of truncated"] += len(own)
             waiting = written, full
             output.tombstones.append(tombstone_table(plan, block.hashes[own], names, orders, plan.now, waiting))
         content = olds.rows.take(pa.array(keys)) if written is None else written

@@ -370,8 +370,6 @@ class Winners(WinnerKeys):
 
     def _count(self, decision: Decision, positions: Ints) -> None:
         self.tally.count(decision, len(positions))
-        if (decision.result, decision.master) == ("wait", "truncated"):
-            self.tally.counts["waiting of truncated"] += len(positions)
         if decision.winner == "late" and decision.result in ("keep", "keep tombstone"):
             self.late[positions] = True
         if decision.winner == "rejected":

@@ -102,7 +102,6 @@ def merge_bucket(
             tally.high(old.order)
         elif decision.master == "truncated":
             tally.orders.add(old.order)
-        tally.counts["waiting of truncated"] += (decision.result, decision.master) == ("wait", "truncated")
         is_late = decision.winner == "late" and old.kind == RECORD and decision.result in ("write", "wait")
         if is_late or (folded is None and decision.result in ("write", "touch", "wait")):
             tally.note("partly cleared", key)
