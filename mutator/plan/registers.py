@@ -29,7 +29,7 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
             faults=f"{ops.patch_unknown}, but the first run with patches of {place(path)} had {recorded}, and what "
             f"its records have beside them depends on it; set {setting(f'patch.unknown={recorded}')}",
         )
-    found = recorded or (ops.patch_unknown or "wait" if ops.has_patches else None)
+    found = recorded or (ops.unknown if ops.has_patches else None)
     why = ""
     if config.operation.overwrites:
         why = f"write.operation={config.operation.name} replaces whole records"

@@ -270,12 +270,12 @@ class FieldByField:
             changed = self._change(np.flatnonzero(there & ~differ), sides)
             cases = [(CLEARED, there & differ), (CLEARED_TOUCH, changed), (CLEARED_WHOLLY, ~there)]
         else:
-            same, below = there & lives & ~differ, np.zeros(len(older), np.bool_)
+            same, below = lives & ~differ, np.zeros(len(older), np.bool_)
             if self._floor != NEVER:
                 below = self._rank[self._last] < self._rank[self._floor]
             changed = self._change(np.flatnonzero(same & older), sides)
             cases = [
-                (UPDATED, lives & (differ | ~there) & ~(there & below)),
+                (UPDATED, lives & differ & ~(there & below)),
                 (LATE_CLEARED, lives & there & differ & below),
                 (DELETED, ~lives & ~(below & ~there)),
                 (NO_OP, same & ~older),

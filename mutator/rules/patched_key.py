@@ -179,7 +179,7 @@ def met_by_field(
     is_kept = side == (old.sides[0] if old.sides else None)
     if last is None:
         decision = CLEARED if row != old.row else KEPT if is_kept else CLEARED_TOUCH
-    elif is_there and row == old.row:
+    elif old.kind == RECORD and row == old.row:
         decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
     elif is_there and below:
         decision = LATE_CLEARED

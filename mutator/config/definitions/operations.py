@@ -230,6 +230,11 @@ class OpSpec:
     as_published: bool = False
 
     @property
+    def unknown(self) -> str:
+        """What a patch of an unknown record does in a place that has had none yet: wait, insert or reject."""
+        return self.patch_unknown or "wait"
+
+    @property
     def has_patches(self) -> bool:
         """Return whether mutations may leave fields unset."""
         of_rows = self.absent or self.listing is not None

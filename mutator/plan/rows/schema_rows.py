@@ -70,7 +70,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     # Else types must be Arrow's own.
     stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
     stays_encoded = stays_encoded and rows.order.keep is not False and not unwraps(rows.ops)
-    waits = rows.ops.patch_unknown if rows.ops.has_patches else None  # rows that wait are kept in typed columns
+    waits = rows.ops.unknown if rows.ops.has_patches else None  # rows that wait are kept in typed columns
     stays_encoded &= (waits if known is None else known.spec.get(PATCHES, waits)) != "wait"
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)

@@ -78,7 +78,7 @@ def with_nulls(ops: OpSpec, fields: RunFields, found: ResolvedSchema, base: str,
     Where patches of unknown records wait, a record is there only after an upsert, which sets all fields. base: the path
     of the file that gives the fields. given: the user has. Raises DataError where that excludes NULL.
     """
-    if not ops.has_patches or ops.patch_unknown == "wait":
+    if not ops.has_patches or ops.unknown == "wait":
         return found
     needed, schema, notes = needed_fields(fields), found.schema, [*found.notes]
     others = [one.name for one in schema if one.name not in needed and not one.nullable]
