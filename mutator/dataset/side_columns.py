@@ -136,7 +136,7 @@ def verified_sides(path: str, checksum: str, wanted: Sequence[Any], chunk: int |
 def tombstone_schema(width: int, beside: Sequence[Any] = ()) -> Any:
     """Return the pa.Schema of tombstones: ``width`` ID values, the order value as text, and the commit time.
 
-    beside: the pa.Fields of what is kept beside them: a row that waits, and its side columns.
+    beside: the pa.Fields of the values beside them: a row that waits, and its side columns.
     """
     return pa.schema(
         [

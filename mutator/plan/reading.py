@@ -75,7 +75,7 @@ class Reading:
 
     @property
     def beside_tombstones(self) -> tuple[Any, ...]:
-        """The pa.Fields of what is kept beside tombstones: a row that waits, and its columns of the register."""
+        """The pa.Fields of the values beside tombstones: a row that waits, and its columns of the register."""
         if not self.buries_rows:
             return ()
         return (pa.field(WAITING, self.block_type.kept_type(self.rows.layouts["written"])), *self.side_columns)

@@ -17,7 +17,7 @@ from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, exchanged
-from mutator.rules.field_orders import widened
+from mutator.rules.field_orders import FIELD_ORDERS, widened
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts
 from mutator.rules.register import NOTHING, RECORD
 
@@ -75,7 +75,7 @@ def beside_columns(plan: Reading, rows: Any, sides: Any) -> list[Any]:
 
 
 def with_beside(plan: Reading, table: Any) -> Any:
-    """Return a pa.Table of tombstones with the columns of what is kept beside them, NULLs where it lacks them."""
+    """Return a pa.Table of tombstones with a column for each value beside them, NULLs where it lacks one."""
     for field in plan.beside_tombstones:
         if field.name in table.column_names:
             column = table.column(field.name).combine_chunks()
@@ -90,7 +90,7 @@ def with_beside(plan: Reading, table: Any) -> Any:
 
 
 def with_kept(plan: Reading, table: Any, kept: Sequence[tuple[Any, ...]]) -> Any:
-    """Return a pa.Table of tombstones with what is kept beside each: the content of a row that waits, or None, …"""
+    """Return a pa.Table of tombstones with the values beside each: the content of a row that waits, or None, …"""
     if not plan.beside_tombstones:
         return table
     contents = pa.array([row for row, *_ in kept], pa.large_binary())
@@ -114,7 +114,7 @@ def waits(table: Any) -> Flags:
 
 
 def with_each(plan: Reading, stream: BinaryIO) -> Iterator[tuple[Tombstone, tuple[Any, ...]]]:
-    """Yield the tombstones of a file, each with what is kept beside it: the content of a row that waits, or None, …"""
+    """Yield the tombstones of a file, each with the values beside it: the content of a row that waits, or None, …"""
     for table in tombstone_tables(stream):
         if not plan.beside_tombstones:
             yield from zip(tombstones_of(table), repeat(()), strict=False)
@@ -140,13 +140,13 @@ def _where_valid(column: Any, changed: Callable[[Any], Any]) -> Any:
 
 
 def covered(plan: Plan, table: Any) -> Flags:
-    """Return which tombstones of a pa.Table the floor covers: not those with a field beside them that it spares."""
+    """Return which tombstones of a pa.Table the floor covers. It spares those of a waiting row with a newer field."""
     floor = floor_of(plan)
     if floor is None:
         return np.zeros(table.num_rows, np.bool_)
     found, waiting = flags(pc.less_equal(raised_orders(plan, table), floor)), waits(table)
     if (found & waiting).any():
-        lists = table.column(plan.beside_tombstones[1].name).combine_chunks()
+        lists = table.column(FIELD_ORDERS).combine_chunks()
         fields = lists.flatten().field(1)
         spared = flags(pc.fill_null(pc.greater_equal(fields, floor.cast(fields.type)), False))
         found[pc.list_parent_indices(lists).to_numpy()[spared]] = False

@@ -5,7 +5,7 @@ together, first its tombstone, then the master's record, then its mutations, the
 each split goes to all buckets, before all keys.
 
     ((bucket, (), FLOOR, (input, split)), order value)
-    ((bucket, key, TOMBSTONE, ()), (order value, commit time, what is kept beside it, ...))
+    ((bucket, key, TOMBSTONE, ()), (order value, commit time, a value beside it, ...))
     ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
     ((bucket, key, FEED, precedence), (is delete, row, mask of the fields that it leaves unset, whether it arrives))
 

@@ -20,7 +20,7 @@ from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
 from mutator.rules.truth_table import MOVED_ONTO, Decision
 
-# Key, order value, commit time in ms, what is kept beside it
+# Key, order value, commit time in ms, values beside it
 Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
 Precedence = tuple[Any, ...]
 

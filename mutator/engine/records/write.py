@@ -116,7 +116,7 @@ class _Tombstones:
         self._plan, self._files, self._tally = plan, files, tally
         self._floor = None if plan.register.full else plan.floor  # as in ``Output.kept_tombstones``
         self._batch: list[Tombstone] = []
-        self._waiting: list[tuple[Any, ...]] = []  # what is kept beside each
+        self._waiting: list[tuple[Any, ...]] = []  # the values beside each
 
     def append(self, tombstone: tuple[tuple[bytes, ...], Any, int, tuple[Any, ...]]) -> None:
         key, order, committed, waiting = tombstone

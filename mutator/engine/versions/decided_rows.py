@@ -32,7 +32,7 @@ class DecidedRows:
     orders: Any  # order value of each winner, or of the tombstone that it leaves
     row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
     sides: Any = None  # side columns that each winner leaves, a pa.StructArray; None without side columns
-    beside: Sequence[Any] = ()  # a column for each of what is kept beside tombstones
+    beside: Sequence[Any] = ()  # a column for each value beside tombstones
 
 
 def write(plan: Reading, found: Mutations, decided: DecidedRows, writer: DeltaWriter) -> None:

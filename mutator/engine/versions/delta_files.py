@@ -233,7 +233,7 @@ def write_key_index(plan: Reading, target: ApplyTarget, path: str, *columns: Any
 def write_side_file(plan: Reading, target: ApplyTarget, path: str, sides: Any) -> FileEntry | None:
     """Write the side columns of a data file, given its path; return the side file. sides: pa.StructArray.
 
-    Without a value in them there is none, so that whoever meets the rows need not look for one.
+    Columns without a value get no file, so that an apply which meets the rows reads none.
     """
     if not with_values(sides).any():
         return None

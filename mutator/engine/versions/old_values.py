@@ -31,7 +31,7 @@ def order_values(plan: Reading, live: LiveRows, file: FileEntry, entries: Ints, 
 def tombstone_rows(plan: Reading, keys: list[Any], orders: Any, beside: Sequence[Any] = ()) -> Any:
     """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values.
 
-    beside: the columns of what is kept beside them, if anything is.
+    beside: a column for each value beside them; none without a row that waits.
 
     Their commit time is that of the plan, because they are written before their version is committed.
     """

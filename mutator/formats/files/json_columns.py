@@ -54,7 +54,7 @@ class UsualLines:
     around: tuple[str, ...] | None  # members around the objects: one with the same text in all lines, and theirs
     shapes: Shapes
     failures_of_arrow: int  # in a row
-    failures: int = 0  # of what is around the objects, in a row
+    failures: int = 0  # successive chunks whose text around the objects was not the usual one
     times: int = 1  # how many times as long as their objects lines are, at most ``_MOST_TIMES``
 
     @classmethod
