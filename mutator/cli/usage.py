@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, published
+from mutator.config.definitions import OF_FIELDS, SETTINGS, published
 from mutator.config.sources import suggestion
 
 Options = Mapping[str, argparse.Action]  # every spelling, also those that help hides
@@ -197,7 +197,7 @@ def _of_setting(name: str, known: Sequence[str]) -> str:
     bare = name.removeprefix("--")
     found = next((one for one in map(published, (bare, bare.replace("-", "_"))) if one in SETTINGS), None)
     if found is None:
-        return f"; did you mean -D {bare}=VALUE?" if bare.startswith(DEFAULT_OF_FIELD) else ""
+        return f"; did you mean -D {bare}=VALUE?" if bare.startswith(OF_FIELDS) else ""
     flag = SETTINGS[found].flag
     return f"; did you mean {flag if flag in known else f'-D {found}=VALUE'}?"
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
+from mutator.config.definitions import OF_FIELDS, SETTINGS, SHORT
 from mutator.config.forms import FLAG
 from mutator.errors.display import OUT, in_quotes, printable, without_quotes
 from mutator.errors.parts import (
@@ -120,8 +120,9 @@ def _argument(name: str) -> str:
     >>> _argument("id.field.ordinals"), _argument("order_by"), _argument("default.price")
     ('key', 'order_by', 'default["price"]')
     """
-    if name.startswith(DEFAULT_OF_FIELD):
-        return f"default[{_literal(name.removeprefix(DEFAULT_OF_FIELD))}]"
+    for prefix in OF_FIELDS:
+        if name.startswith(prefix):
+            return f"{prefix[:-1].replace('.', '_')}[{_literal(name.removeprefix(prefix))}]"
     return _ARGUMENTS.get(name, name)
 
 

@@ -18,13 +18,25 @@ from typing import Any
 
 from mutator.config import conflicts
 from mutator.config.audience import Audience, preferred_names
-from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, PREFIX, SETTINGS, SHORT, newest_defaults, published
+from mutator.config.definitions import (
+    DEFAULT_OF_FIELD,
+    DEFAULTS,
+    MERGE_OF_FIELD,
+    OF_FIELDS,
+    PREFIX,
+    SETTINGS,
+    SHORT,
+    newest_defaults,
+    published,
+)
+from mutator.config.field_parsers import ordinal
 from mutator.config.settings import Config, OrderSpec
 from mutator.config.sources import PLACES, parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, one_line
 from mutator.errors.parts import plain, setting
 from mutator.rules.envelopes import ENVELOPES
+from mutator.rules.merge_functions import MergeChoice, parse_choice
 from mutator.rules.order_types import POSITION, Part, tuple_type, with_position
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
@@ -103,7 +115,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     if read.version is not None and read.version > newest_defaults():
         read.faults.append(f"{DEFAULTS}: {version} is of a newer release of mutator; use that release")
     for key in (*given, *empty):
-        if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
+        if key not in SETTINGS and not key.startswith(OF_FIELDS):
             read.faults.append(
                 f"{setting(key)}: is not a known setting{_OTHERWISE.get(key) or suggestion(key, _KNOWN)}"
             )
@@ -130,7 +142,7 @@ def _decided(given: Mapping[str, Any]) -> dict[str, str]:
 def _is_published(key: str) -> bool:
     """Return whether a key is neither a short name nor an option of the command line."""
     bare = key.removeprefix(PREFIX)
-    return bare in SETTINGS or bare.startswith(DEFAULT_OF_FIELD) or _FOREIGN.match(bare) is not None
+    return bare in SETTINGS or bare.startswith(OF_FIELDS) or _FOREIGN.match(bare) is not None
 
 
 def _shortened(text: str) -> str:
@@ -165,7 +177,22 @@ def _config(read: _Reader) -> Config:
         for key, value in read.given.items()
         if key.startswith(DEFAULT_OF_FIELD)
     }
-    return replace(config, output=replace(config.output, defaults=defaults), limits=limits)
+    rows = replace(config.rows, ops=replace(config.rows.ops, merges=_merges(read)))
+    return replace(config, rows=rows, output=replace(config.output, defaults=defaults), limits=limits)
+
+
+def _merges(read: _Reader) -> tuple[tuple[Any, MergeChoice], ...]:
+    """Read the merge functions of fields."""
+    found = {}
+    for key in read.given:
+        if not key.startswith(MERGE_OF_FIELD):
+            continue
+        try:
+            field = ordinal(key.removeprefix(MERGE_OF_FIELD), read.names)
+            found[field] = parse_choice(shown(read.given[key]))
+        except ValueError as fault:
+            read.faults.append(f"{setting(key)}: {fault}")
+    return tuple(found.items())
 
 
 def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:

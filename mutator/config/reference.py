@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mutator.config.definitions import SECTIONS, SETTINGS, SHORT, definition
+from mutator.config.definitions import OF_FIELDS, SECTIONS, SETTINGS, SHORT, definition
 from mutator.config.definitions.setting import Setting
 from mutator.config.sources import PLACES, suggestion
 from mutator.errors import error
@@ -133,14 +133,14 @@ def json_schema() -> dict[str, Any]:
     """
     tree = _Node()
     for setting in SETTINGS.values():
-        if setting.name == "default.FIELD":
+        if setting.name.startswith(OF_FIELDS):
             continue
         for name in (setting.short, setting.name):
             if name is not None:
                 tree.add(name.split("."), setting)
     properties = tree.schema()["properties"]
     properties |= {
-        setting.name: _schema_of(setting) for setting in SETTINGS.values() if setting.name != "default.FIELD"
+        setting.name: _schema_of(setting) for setting in SETTINGS.values() if not setting.name.startswith(OF_FIELDS)
     }
     for name in PLACES:
         path: dict[str, Any] = {"type": "string", "description": "A path, relative to the file"}
@@ -148,18 +148,25 @@ def json_schema() -> dict[str, Any]:
             path |= {"type": ["string", "array"], "items": {"type": "string"}}
         properties[name] = {"anyOf": [path, properties[name]]} if name in properties else path
     value = {"type": ["string", "number", "boolean"]}
-    properties["default"] = {
-        "type": "object",
-        "additionalProperties": value,
-        "description": _sentence(SETTINGS["default.FIELD"]),
-    }
+    for prefix in OF_FIELDS:
+        *parents, last = prefix[:-1].split(".")
+        of_fields = properties
+        for name in parents:
+            of_fields = of_fields.setdefault(name, {"type": "object", "properties": {}, "additionalProperties": False})[
+                "properties"
+            ]
+        of_fields[last] = {
+            "type": "object",
+            "additionalProperties": value,
+            "description": _sentence(SETTINGS[f"{prefix}FIELD"]),
+        }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "mutator",
         "description": "Settings of mutator",
         "type": "object",
         "properties": properties,
-        "patternProperties": {r"^default\.": value, r"^rsbm(\.|$)": {}},
+        "patternProperties": {**{f"^{re.escape(prefix)}": value for prefix in OF_FIELDS}, r"^rsbm(\.|$)": {}},
         "additionalProperties": False,
     }
 

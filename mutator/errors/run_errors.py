@@ -113,6 +113,14 @@ RUNS: dict[int, dict[str, str]] = {
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
+        "merge.value": (
+            "field {field}: {value} {why}, which its merge function needs; nothing was published: correct the row, or "
+            "give {csv.null} as its text if it is NULL, and run again"
+        ),
+        "sum.large": (
+            "the sum of the field {field} of {record} is too large for its type, {type}; nothing "
+            "was published: give the field a wider type with {output.schema}, and run again"
+        ),
         "order.row": (
             "the record with the ID {key} has no order value: {why}; correct its row, or name another field; if it is "
             "NULL, {null.order=lowest} makes it the oldest value"

@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.audience import PYTHON, Audience
-from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
+from mutator.config.definitions import OF_FIELDS, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import SOURCE, completed
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error, parts
@@ -24,10 +24,14 @@ from mutator.storage import absolute, storage_for
 
 CALL = "mutator.merge()"
 _TABLE = "a table (a DataFrame of pandas, Polars or Spark, or anything with __arrow_c_stream__)"
-_DEFAULT_OF_ANY = f"{DEFAULT_OF_FIELD}FIELD"
+_OF_FIELDS = {prefix[:-1].replace(".", "_"): prefix for prefix in OF_FIELDS}  # arguments that are mappings
+_EXAMPLES = {
+    "default": "the values of rows that lack them, {'price': 0}",
+    "field_merge": "merge functions, {'price': 'max'}",
+}
 _KEY = "the field or fields of the record ID"
 _KEY_CURE = "name them: key='id', or key=['shop', 'id'], or their ordinals from 0 where fields have no names"
-_OTHERS = ("master", "feed", "output", "config", "session", "runner", "engine", "dry_run", "scratch", "default")
+_OTHERS = ("master", "feed", "output", "config", "session", "runner", "engine", "dry_run", "scratch", *_OF_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,8 @@ def settings_by_key(settings: Mapping[str, Any], others: Sequence[str] = _OTHERS
     known = setting_names()
     given: dict[str, Any] = {}
     for name, value in settings.items():
-        if name == "default":
-            given |= _defaults(value)
+        if name in _OF_FIELDS:
+            given |= _of_fields(name, value)
         elif name not in known:
             near = suggestion(name, (*known, *others))
             raise error("argument.unknown", call=CALL, argument=name, near=near)
@@ -143,7 +147,7 @@ def setting_names() -> dict[str, str]:
     >>> setting_names()["reject_policy"], setting_names()["key"]
     ('reject.policy', 'key')
     """
-    names = [name for name in SETTINGS if name != _DEFAULT_OF_ANY]
+    names = [name for name in SETTINGS if not name.startswith(OF_FIELDS)]
     return {name.replace(".", "_"): name for name in names} | {name: name for name in SHORT}
 
 
@@ -168,12 +172,12 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def _defaults(value: Any) -> dict[str, Any]:
+def _of_fields(argument: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise wrong("default", value, "a mapping of fields to the values of rows that lack them, {'price': 0}")
-    return {f"{DEFAULT_OF_FIELD}{name}": part for name, part in value.items()}
+        raise wrong(argument, value, f"a mapping of fields to {_EXAMPLES[argument]}")
+    return {f"{_OF_FIELDS[argument]}{name}": part for name, part in value.items()}
 
 
 def _first(settings: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, SETTINGS, published
+from mutator.config.definitions import DEFAULTS, OF_FIELDS, SETTINGS, published
 from mutator.config.feed_settings import OF_DELETES, OF_ORDER, SHOWN_FIELDS, has_no_op_codes, is_full
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
@@ -103,8 +103,8 @@ def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str
     newest = known.feed_settings[-1].settings if known.feed_settings else {}
     last = {key: value for key, value in newest.items() if key not in OF_DELETES} | _marks_of_deletes(known)
     left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == last.get(name))}
-    # A default belongs to the run that adds its field.
-    kept = {key: value for key, value in last.items() if not (key in left_out or key.startswith(DEFAULT_OF_FIELD))}
+    # A default belongs to the run that adds its field, and the specification has merge functions.
+    kept = {key: value for key, value in last.items() if not (key in left_out or key.startswith(OF_FIELDS))}
     if _FORMAT in newest:  # the master has the format of the manifest
         kept = {_FEED_FORMAT: newest[_FORMAT], **kept}
     kept = _agreeing(kept, given, newest.get(_OP, ""), is_named="fields" in known.spec["key"])

@@ -1,24 +1,35 @@
 """Choose the register of a run, for merges and for explain."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
 
 from mutator.config.settings import Config
 from mutator.dataset.state import State
 from mutator.errors import error
+from mutator.errors.display import nearest_word
 from mutator.errors.parts import place, setting
 from mutator.formats.blocks.block_types import BLOCK_TYPES
-from mutator.plan.rows.row_plan import PATCHES, RowPlan
+from mutator.plan.rows.row_plan import MERGES, PATCHES, RowPlan
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
+from mutator.rules.merge_functions import BEST, TYPES, MergeChoice, parse_choice, refusal
+from mutator.rules.merged_fields import MergedField, Merging
 from mutator.rules.patches import Patches
-from mutator.rules.register import Register
+from mutator.rules.register import Register, RowFields
 from mutator.rules.unset_fields import whole_alone
+
+_UNTYPED = ("csv", "escaped")  # formats whose values are text
 
 
 def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, *, versioned: bool) -> RowPlan:
     """Return a row plan whose specification says that records get patches, if they do or once did.
 
-    path: of the master. versioned: it is a table. Raises ConfigError if its patches of unknown records have done
-    something else so far.
+    The same of merge functions. path: of the master. versioned: it is a table. Raises ConfigError if its patches of
+    unknown records have done something else so far, or a field had another function.
     """
     recorded = None if known is None or known.is_without_key else known.spec.get(PATCHES)
     ops = config.rows.ops
@@ -29,24 +40,153 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
             faults=f"{ops.patch_unknown}, but the first run with patches of {place(path)} had {recorded}, and what "
             f"its records have beside them depends on it; set {setting(f'patch.unknown={recorded}')}",
         )
-    found = recorded or (ops.unknown if ops.has_patches else None)
+    merges = _merges(config, rows, known, path)
+    found = recorded or (ops.unknown if ops.has_patches or merges else None)
     why = ""
     if config.operation.overwrites:
         why = f"write.operation={config.operation.name} replaces whole records"
     elif config.operation.full:
         why = "with sync.mode=full, a row is a whole record"
-    elif recorded is None and ops.dialect is not None and rows.partitioning.by_table and not versioned:
+    elif recorded is None and rows.partitioning.by_table and not versioned and (ops.dialect is not None or merges):
         found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
+    if merges and why and not config.operation.overwrites:
+        cure = (
+            "replace records with write.operation" if config.operation.full else "use a table, or key.scope=partition"
+        )
+        names = ", ".join(merges)
+        raise error("config", where=setting("field.merge.FIELD"), faults=f"{names}: not here, because {why}; {cure}")
     if why:
         own = {name: one for name, one in rows.layouts.items() if one.unset is not None}
         whole = {name: replace(one, unset=whole_alone(one.unset, why)) for name, one in own.items()}
         rows = replace(rows, layouts={**rows.layouts, **whole})
-    return rows if found is None else replace(rows, spec={**rows.spec, PATCHES: found})
+    if found is None:
+        return rows
+    if not merges:
+        return replace(rows, spec={**rows.spec, PATCHES: found})
+    warnings = (*rows.warnings, *_on_totals(ops.dialect, merges))
+    spec = {**rows.spec, PATCHES: found, MERGES: merges}
+    return replace(rows, spec=spec, layouts=_typed(config, rows, merges), warnings=warnings)
 
 
-def register_of(config: Config, rows: RowPlan, *, full: bool) -> Register:
-    """Return the register of a run. rows: where a register finds fields. full: the feed is a snapshot."""
+def _on_totals(dialect: str | None, merges: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning on sums of messages, which have the values after each change."""
+    names = [name for name, text in merges.items() if parse_choice(text).function.adds]
+    if names and dialect is not None:
+        said = setting(f"feed.dialect={dialect}")
+        yield (
+            f"{', '.join(names)}: sum adds up the values of all mutations, but a message of {said} has the value after "
+            "the change, not what was added; sum only fields that are never updated"
+        )
+
+
+def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> dict[str, str]:
+    """Return the merge functions of a place, by the names of fields. Raises ConfigError for one that cannot be."""
+    recorded = {} if known is None or known.is_without_key else known.spec.get(MERGES, {})
+    given, found = config.rows.ops.merges, dict[str, str](recorded)
+    if not (given or recorded):
+        return {}
+    fields = _fields(config, rows)
+    for field, choice in given:
+        number = _number(rows, fields, field)
+        faults = _faults(config, rows, fields, number, field, choice, recorded, path)
+        if (fault := next(faults, None)) is not None:
+            raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=fault)
+        if choice.function.name != "last":
+            found[fields.names[number]] = choice.text
+    return found
+
+
+def _typed(config: Config, rows: RowPlan, merges: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the layouts of rows, with the types that fields of text have for merge functions."""
+    types = {name: choice.type for name, text in merges.items() if (choice := parse_choice(text)).has_type}
+    if not types:
+        return rows.layouts
+    if rows.block_type != "text":
+        return {name: replace(one, typed=types) for name, one in rows.layouts.items()}
+    null, found = config.rows.text.csv_null, {}
+    for name, one in rows.layouts.items():
+        op = one.envelope.field if one.cut_op else None
+        absent = (null,) if one.unset is None or one.unset.value is None else (null, one.unset.value)
+        numbers = {int(field) + (op is not None and int(field) >= op): own for field, own in types.items()}
+        found[name] = replace(one, typed=tuple((number, own, absent) for number, own in numbers.items()))
+    return found
+
+
+def _number(rows: RowPlan, fields: RowFields, field: Any) -> int:
+    """Return the number of a field among those of written rows; -1 for another one. field: its ordinal, or name."""
+    if isinstance(field, str):
+        return fields.names.index(field) if field in fields.names else -1
+    feed = rows.layouts.get("feed") if rows.block_type == "text" else None
+    op = feed.envelope.field if feed is not None and feed.cut_op else None
+    number: int = field - (op is not None and field > op)
+    return number if number < len(fields.names) and field != op else -1
+
+
+def _faults(
+    config: Config,
+    rows: RowPlan,
+    fields: RowFields,
+    number: int,
+    field: Any,
+    choice: MergeChoice,
+    recorded: dict[str, str],
+    path: str,
+) -> Iterator[str]:
+    """Yield why a field cannot have a merge function, and the cures."""
+    if number < 0:
+        near = nearest_word(str(field), fields.names)
+        known = f"did you mean {near}?" if near else f"the fields are {', '.join(fields.names)}"
+        yield f"the rows have no such field to merge; {known}"
+        return
+    name = fields.names[number]
+    if (what := _needed(rows, fields).get(name)) is not None:
+        yield f"{name} is the {what}, which has the value of the last mutation; leave the setting out"
+    before = recorded.get(name)
+    if before is not None and before != choice.text:
+        yield (
+            f"the field {name} of {place(path)} had {before} so far, and what is kept beside the records depends on "
+            f"it; leave the setting out, or begin a new master"
+        )
+    own = fields.value_type(number)
+    is_text = rows.block_type == "text" or rows.spec.get("format") in _UNTYPED
+    if choice.type is not None and not (is_text or pa.types.is_string(own)):
+        yield f"{name} is of type {own}; leave {choice.text.removeprefix(choice.function.name).strip()} out"
+    if choice.type is None and is_text and (choice.function.adds or choice.function.keeps == BEST):
+        yield f"a field of text has no type; give one after the function: {TYPES}"
+    if (why := refusal(choice.function, choice.type or own)) is not None:
+        yield why
+
+
+def _needed(rows: RowPlan, fields: RowFields) -> dict[str, str]:
+    """Return the fields that have the value of the last mutation in any case, and what they are."""
+    layout, text = rows.layouts["written"], rows.block_type == "text"
+    orders = [fields.names[one] for one in layout.order_fields] if text else layout.ordered_by
+    sources = [fields.names[int(one.source)] if text else str(one.source) for one in rows.partitioning.fields]
+    ids = [fields.names[one] for one in layout.id_fields]
+    return {
+        **dict.fromkeys(sources, "partition field"),
+        **dict.fromkeys(orders, "order field"),
+        **dict.fromkeys(ids, "ID"),
+    }
+
+
+def _fields(config: Config, rows: RowPlan, types: Mapping[int, Any] | None = None) -> RowFields:
+    return BLOCK_TYPES[rows.block_type].fields(rows.layouts["written"], config.rows.text.csv_null, types)
+
+
+def register_of(config: Config, rows: RowPlan, *, full: bool, now: int = 0) -> Register:
+    """Return the register of a run. rows: where a register finds fields. full: the feed is a snapshot. now: in ms."""
     if PATCHES not in rows.spec:
         return SNAPSHOT if full else LAST_WINS
-    fields = BLOCK_TYPES[rows.block_type].fields(rows.layouts["written"], config.rows.text.csv_null)
-    return Patches(fields, rows.order_type, full, rows.spec[PATCHES])
+    fields, merging = _fields(config, rows), None
+    if merges := rows.spec.get(MERGES):
+        retention = config.retention.tombstones
+        chosen = {number: parse_choice(merges[name]) for number, name in enumerate(fields.names) if name in merges}
+        fields = _fields(config, rows, {number: one.type for number, one in chosen.items() if one.has_type})
+        merged = [
+            MergedField(number, fields.names[number], one.function, fields.value_type(number))
+            for number, one in chosen.items()
+        ]
+        limit = None if retention is None else int(retention * 1000)
+        merging = Merging(tuple(merged), rows.order_type, now, limit)
+    return Patches(fields, rows.order_type, full, rows.spec[PATCHES], merging)

@@ -225,7 +225,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     check_epochs(asked.order, rows, survey)
     mistakes += epoch_warnings(asked.order, rows, survey)
     at = as_of(asked.ops, rows.order_type, next((one.sequence for one in survey.feed), None), rows.epoch)
-    register = register_of(config, rows, full=config.operation.full and at is None)
+    register = register_of(config, rows, full=config.operation.full and at is None, now=now)
     floor = order_value(rows.order_type, known.commit.floor) if known is not None else None
     strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints, offsets_of, rows_between
-from mutator.rules.field_orders import FIELD_ORDERS, lists_of
+from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, lists_of
+from mutator.rules.merge_columns import EntryColumns
+from mutator.rules.merged_fields import MergedColumns, MergedField, Merging, too_large
 from mutator.rules.order_columns import encoded_lowest, flags, ranks
 from mutator.rules.patched_key import (
     BELOW_FLOOR,
@@ -38,9 +40,8 @@ from mutator.rules.patched_key import (
     UPDATED,
     WAITING,
     WAITS,
-    RowFields,
 )
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, RowFields
 from mutator.rules.truth_table import Decision
 from mutator.rules.typed_values import unequal
 
@@ -87,17 +88,20 @@ class FieldByField:
         fields: RowFields,
         order_type: str,
         unknown: str,
-        column: Any,
+        merging: Merging | None,
         events: Events | None,
         olds: Olds,
         floor: Any,
     ) -> None:
         """Place all order values.
 
-        unknown: what a patch of an unknown record does. column: the side column, a pa.Field. events: None: the keys
-        have no mutations, and records below the floor lose fields. floor: as in ``Register.meet``.
+        unknown: what a patch of an unknown record does. merging: None: no field has a merge function. events: None: the
+        keys have no mutations, and records below the floor lose fields. floor: as in ``Register.meet``.
         """
-        self._fields, self._type, self._column, self._olds, self._kind = fields, order_type, column, olds, olds.kind
+        self._fields, self._type, self._olds, self._kind = fields, order_type, olds, olds.kind
+        self._merging, self._clears, self._events = merging, olds.floor if floor is None else floor, events
+        self._merged: MergedColumns | None = None
+        self._over: list[tuple[MergedField, Flags]] = []  # fields, and the keys whose sum is too large
         self._waits, self._rejects = unknown == "wait", unknown == "reject"
         count = len(olds.older)
         self._mutations = 0
@@ -128,6 +132,8 @@ class FieldByField:
         self._rank = np.append(ranks(self._orders), np.iinfo(np.int64).min)  # the last is that of NEVER
         self._is_there = np.full(count, self._kind == RECORD)
         self._tied = np.zeros(count, np.bool_)
+        # Of fields with merge functions, before the floor.
+        self._before = [] if merging is None else [self._at[one.number].copy() for one in merging.fields]
         if self._mutations:
             level = self._rank[self._last] == self._rank[self._old]
             self._tied = self._deletes[self._last] & self._is_there & level
@@ -175,6 +181,9 @@ class FieldByField:
             for own in self._at:
                 pending = pending | self._is_pending(own, buried)
             pending &= ~lives
+        merged = self._merged
+        if merged is not None:
+            self._check_sums(lives | pending)
         order = self._at[0].copy()  # of the records that live: the highest of their fields
         for own in self._at[1:]:
             higher = rank[own] > rank[order]
@@ -182,8 +191,9 @@ class FieldByField:
         sides = self._sides(order, lives, buried, pending)
         for decision, keys in self._cases(differ, older, deletes, lives, pending, sides):
             index, result = pa.array(keys), decision.result
+            late = None if merged is None else merged.late[keys]
             if result in ("keep", "keep tombstone", "drop"):
-                yield Met(decision, keys, tied=self._tied[keys])
+                yield Met(decision, keys, tied=self._tied[keys], late=late)
                 continue
             rows = None
             # A table writes a touched row again if its side columns change.
@@ -194,7 +204,7 @@ class FieldByField:
                 places = buried[keys]
             else:
                 places = order[keys]
-            yield Met(decision, keys, rows, self._orders_at(places), sides.take(index), self._tied[keys])
+            yield Met(decision, keys, rows, self._orders_at(places), sides.take(index), self._tied[keys], late)
 
     def _base(self) -> Ints:
         """Return the last upsert or delete of each key."""
@@ -217,6 +227,7 @@ class FieldByField:
         olds = None if rows is None else self._columns(rows, flags(rows.is_valid()))
         columns, differ = [], np.zeros(count, np.bool_)
         has_row = self._was_waiting | (self._kind == RECORD)
+        merged = self._merge(news, olds, has_row)
         for number, at in enumerate(self._at):
             null = self._fields.null(number)
             parts, source, wins = [null], np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -229,15 +240,55 @@ class FieldByField:
                 stays = np.flatnonzero(~wins & has_row & ((at != self._floor) | (at == NEVER)))
                 source[stays] = sum(map(len, parts)) + stays
                 parts.append(olds[number])
-            columns.append(pa.concat_arrays(parts).take(pa.array(source)))
+            taken = merged[number] if number in merged else pa.concat_arrays(parts).take(pa.array(source))
+            columns.append(taken)
             if olds is not None and self._kind == RECORD:
                 other = unequal(columns[-1], olds[number])
                 differ |= other
-                if news is not None:
+                if news is not None and number not in merged:
                     self._tied |= wins & other & self._is_there & (self._rank[top] == self._rank[at])
             if news is not None:
                 at[wins] = top[wins]
         return columns, differ
+
+    def _merge(self, news: Any, olds: Any, has_row: Flags) -> dict[int, Any]:
+        """Return the fields with merge functions that records get. news, olds: those of mutations, and of the place."""
+        merging, count = self._merging, len(has_row)
+        if merging is None:
+            return {}
+        fields, known = self._fields, []
+        for one, before in zip(merging.fields, self._before, strict=True):
+            values = pa.nulls(count, one.type) if olds is None else fields.values(one.number, olds[one.number])
+            hidden = ~has_row | (before == NEVER)
+            known.append((self._orders.take(pa.array(np.where(hidden, 0, before), mask=hidden)), values))
+        orders, values = zip(*known, strict=True)
+        self._merged = found = MergedColumns(merging, self._olds, orders, values)
+        sent, deletes = None, pa.nulls(count, self._orders.type)
+        if news is not None:
+            last = last_of(self._deletes, self._begins)
+            deletes = self._orders.take(pa.array(np.maximum(last, 0), mask=last == NEVER))
+            lengths = self._last - self._begins + 1
+            keys, above = np.repeat(np.arange(count), lengths), np.arange(self._mutations) > np.repeat(last, lengths)
+            sent = []
+            for one in merging.fields:
+                rows = np.flatnonzero(above & ~self._deletes & self._set.field(one.number))
+                index = pa.array(rows)
+                contributed = fields.values(one.number, news[one.number].take(index))
+                sent.append(EntryColumns(keys[rows], self._orders.take(index), contributed))
+        found.meet(sent, deletes, self._clears)
+        self._tied |= found.tied & self._is_there
+        shown = {}
+        for one, column, over in found.shown(count):
+            shown[one.number] = fields.from_values(one.number, column)
+            self._over.append((one, over))
+        return shown
+
+    def _check_sums(self, kept: Flags) -> None:
+        for one, over in self._over:
+            keys = np.flatnonzero(over & kept)
+            if len(keys):
+                names = None if self._events is None else self._events.bag.keys(self._events.last[keys[:1]])
+                raise too_large(one, None if names is None else tuple(column[0].as_py() for column in names))
 
     def _columns(self, rows: Any, chosen: Flags) -> list[Any]:
         """Return the fields of rows, NULL where a row is not chosen: there is none, or a delete may lack fields."""
@@ -291,11 +342,13 @@ class FieldByField:
     def _change(self, keys: Ints, sides: Any) -> Flags:
         """Return which of some records get other side columns."""
         found, index = np.zeros(len(self._old), np.bool_), pa.array(keys)
-        found[keys] = unequal(sides.field(0).take(index), own_orders(self._olds).take(index))
+        own = [self._olds.sides.field(self._olds.sides.type.get_field_index(one.name)) for one in sides.type]
+        for column, old in zip(sides.flatten(), own, strict=True):
+            found[keys] |= unequal(column.take(index), old.take(index))
         return found
 
     def _sides(self, order: Ints, lives: Flags, buried: Ints, pending: Flags) -> Any:
-        """Return the side column, a pa.StructArray.
+        """Return the side columns, a pa.StructArray.
 
         order: places of the order values of records that live. buried: of the tombstones of others. pending: which of
         these have fields of patches.
@@ -310,8 +363,15 @@ class FieldByField:
         keys, numbers, places = np.concatenate(found, axis=1)
         sort = np.argsort(keys, kind="stable")
         counts = np.bincount(keys, minlength=len(order))
-        form = self._column.type
+        column = column_of_orders(self._type)
+        form = column.type
         names = pa.array([*self._fields.names, None], pa.string()).take(pa.array(numbers[sort]))
         own = self._orders.take(pa.array(places[sort], mask=places[sort] == NEVER)).cast(form.value_type[1].type)
         entries = pa.StructArray.from_arrays([names, own], fields=[*form.value_type])
-        return pa.StructArray.from_arrays([lists_of(entries, counts).cast(form)], fields=[self._column])
+        columns, fields = [lists_of(entries, counts).cast(form)], [column]
+        if self._merging is not None and self._merged is not None:
+            at = [self._at[one.number] for one in self._merging.fields]
+            orders = [self._orders.take(pa.array(np.maximum(own, 0), mask=own == NEVER)) for own in at]
+            columns += self._merged.sides(orders, lives, lives | pending)
+            fields += self._merging.side_columns
+        return pa.StructArray.from_arrays(columns, fields=fields)

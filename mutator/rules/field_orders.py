@@ -23,7 +23,12 @@ _ORDER_TYPE = b"order type"  # in its metadata
 def column_of_orders(order_type: str) -> Any:
     """Return the side column, a pa.Field."""
     one = pa.struct([pa.field("field", pa.string()), pa.field("order", column_type(order_type))])
-    return pa.field(FIELD_ORDERS, pa.list_(one), metadata={_ORDER_TYPE: order_type})
+    return ordered(pa.field(FIELD_ORDERS, pa.list_(one)), order_type)
+
+
+def ordered(field: Any, order_type: str) -> Any:
+    """Return a side column, a pa.Field, whose order values ``widened`` finds: it, or its member *order*."""
+    return field.with_metadata({_ORDER_TYPE: order_type})
 
 
 def orders_of_fields(orders: Any, names: Collection[str]) -> Any:
@@ -66,15 +71,26 @@ def wrong_orders(orders: Any, names: Collection[str], of_rows: Any) -> str | Non
 
 
 def widened(column: Any, wanted: Any) -> Any:
-    """Return a side column that was kept while order values were integers, as they are now. wanted: the pa.Field."""
+    """Return a side column that was kept while order values were integers, or values narrower, as they are now.
+
+    wanted: the pa.Field.
+    """
     order_type = (wanted.metadata or {}).get(_ORDER_TYPE)
     if order_type is None or column.type.equals(wanted.type):
         return column
-    entries = column.flatten()
-    orders = converted_orders("long", entries.field(1), order_type.decode())
-    parts = pa.StructArray.from_arrays([entries.field(0), orders], fields=[*wanted.type.value_type])
+    if not pa.types.is_list(wanted.type):
+        return converted_orders("long", column, order_type.decode())
+    entries, form = column.flatten(), wanted.type.value_type
+    parts = [
+        converted_orders("long", part, order_type.decode())
+        if one.name == "order" and part.type != one.type
+        else part.cast(one.type)
+        for part, one in zip(entries.flatten(), form, strict=True)
+    ]
     counts = pc.list_value_length(column).fill_null(0).to_numpy().astype(np.int64)
-    return lists_of(parts, counts).cast(wanted.type)
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    items = pa.StructArray.from_arrays(parts, fields=[*form])
+    return pa.ListArray.from_arrays(pa.array(offsets), items, mask=column.is_null()).cast(wanted.type)
 
 
 def lists_of(entries: Any, counts: Ints) -> Any:

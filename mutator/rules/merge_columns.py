@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.merge_functions import BEST, DIGITS, NEWEST, MergeFunction, limits
+from mutator.rules.merge_functions import ALL, BEST, DIGITS, NEWEST, MergeFunction, limits
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.sort_order import then_by
+from mutator.rules.typed_values import row_bytes, ticks_type, unequal
 
 
 class EntryColumns(NamedTuple):
@@ -51,6 +52,42 @@ def fold_columns(function: MergeFunction, sent: EntryColumns, places: Ints, dele
     rows = np.flatnonzero(places > deletes[sent.keys])
     some = sent.chosen(rows)
     return rows[_kept_rows(function, some, _numbers(some.orders)[0], places[rows])]
+
+
+def left_columns(function: MergeFunction, sent: EntryColumns, places: Ints, deletes: Ints) -> Ints:
+    """Return the rows that a fold leaves, those among them that ``clashing`` must see. Arguments as above."""
+    if function.keeps != ALL:
+        return fold_columns(function, sent, places, deletes)
+    rows = np.flatnonzero(places > deletes[sent.keys])
+    if not function.counts_null:
+        rows = rows[flags(sent.values.take(pa.array(rows)).is_valid())]
+    some = sent.chosen(rows)
+    by = [places[rows], _alike(some.values), _numbers(some.orders)[0], some.keys]
+    sorting = np.arange(len(rows))
+    for part in by:
+        sorting = then_by(sorting, part)
+    kept, again = np.ones(len(rows), np.bool_), np.ones(max(len(rows) - 1, 0), np.bool_)
+    for part in by[1:]:
+        again &= part[sorting][1:] == part[sorting][:-1]
+    kept[:-1] = ~again
+    return rows[sorting[kept]]
+
+
+def clashing(function: MergeFunction, old: EntryColumns, new: EntryColumns, count: int) -> Flags:
+    """Return the keys, some of whose contributions have one order value and several values. count: of the keys."""
+    found = np.zeros(count, np.bool_)
+    if not function.clashes or not len(new.keys):
+        return found
+    both = EntryColumns(*(_joined(*parts) for parts in zip(old, new, strict=True)))
+    if not function.counts_null:
+        both = both.chosen(flags(both.values.is_valid()))
+    orders = _numbers(both.orders)[0]
+    sorting = then_by(np.argsort(orders, kind="stable"), both.keys)
+    same = (both.keys[sorting][1:] == both.keys[sorting][:-1]) & (orders[sorting][1:] == orders[sorting][:-1])
+    rows = np.flatnonzero(same)
+    one, other = (both.values.take(pa.array(sorting[some])) for some in (rows, rows + 1))
+    found[both.keys[sorting[rows[unequal(one, other)]]]] = True
+    return found
 
 
 def meet_columns(
@@ -139,9 +176,11 @@ def shown_columns(function: MergeFunction, entries: EntryColumns, count: int, da
         least, most = (pa.scalar(limit, values.type) for limit in limits(data_type))
         beyond |= flags(pc.or_(pc.less(values, least), pc.greater(values, most)))
         over[entries.keys[rows]] = beyond
-        values = pc.if_else(pa.array(beyond), pa.scalar(None, values.type), values).cast(data_type)
+        values = pc.if_else(pa.array(beyond), pa.scalar(None, values.type), values)
     else:
         values = entries.values.take(pa.array(rows))
+    if values.type != data_type:
+        values = values.cast(data_type)
     return values.take(pa.array(places, mask=places < 0)), over
 
 
@@ -233,6 +272,16 @@ def _worth(values: Any, sign: int) -> Ints:
         found = ranks(values)
     numbers = np.unique(found, return_inverse=True)[1]
     return numbers if sign > 0 else int(numbers.max(initial=0)) - numbers
+
+
+def _alike(values: Any) -> Ints:
+    """Return numbers that are equal for equal values."""
+    if pa.types.is_nested(values.type):
+        values = row_bytes(pa.StructArray.from_arrays([values], ["value"]))
+    if pa.types.is_floating(values.type):
+        values = values.view(ticks_type(values.type))
+    found: Ints = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return found
 
 
 def _sealed(function: MergeFunction, entries: EntryColumns, orders: Ints, seals: Ints) -> EntryColumns:

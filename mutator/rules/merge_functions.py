@@ -39,6 +39,7 @@ the others.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -48,6 +49,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 NEWEST, BEST, ALL = "newest", "best", "all"  # entries that a function keeps
+TYPES = "long, decimal(PRECISION,SCALE) or text"
+_CHOICE = re.compile(r"\s*(\S+)(?:\s+(?:(long|text)|decimal\s*\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)))?\s*")
 _EXACT = Context(prec=200)
 DIGITS = 38  # of a sum that is kept, which has more than any field of integers
 
@@ -67,6 +70,11 @@ class MergeFunction:
     def seals(self) -> bool:
         """Whether a seal changes what it keeps."""
         return self.keeps != NEWEST
+
+    @property
+    def clashes(self) -> bool:
+        """Whether only one of two contributions with one order value counts."""
+        return self.keeps != BEST
 
 
 FUNCTIONS = (
@@ -99,6 +107,46 @@ def merge_function(name: str) -> MergeFunction:
         raise ValueError(f"there is no merge function {name!r}; there are {known}") from None
 
 
+class MergeChoice(NamedTuple):
+    """The merge function that a user gives to a field. type: Arrow's, of a field of text; None: its own."""
+
+    function: MergeFunction
+    type: Any = None
+
+    @property
+    def has_type(self) -> bool:
+        """Whether values are made of text."""
+        return self.type not in (None, pa.large_binary())
+
+    @property
+    def text(self) -> str:
+        """The choice as it is written."""
+        named = {pa.int64(): " long", pa.large_binary(): " text", None: ""}
+        if self.type in named:
+            return self.function.name + named[self.type]
+        return f"{self.function.name} decimal({self.type.precision},{self.type.scale})"
+
+
+def parse_choice(text: str) -> MergeChoice:
+    """Read a merge function, and the type that follows it. Raises ValueError.
+
+    >>> parse_choice(" last_value ").text, parse_choice("sum decimal(12, 2)").text
+    ('last', 'sum decimal(12,2)')
+    """
+    found = _CHOICE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"'{text}' must be a merge function, and after it, for fields of text, {TYPES}")
+    name, word, precision, scale = found.groups()
+    function = merge_function(name)
+    if precision is None:
+        return MergeChoice(function, {"long": pa.int64(), "text": pa.large_binary(), None: None}[word])
+    if not 1 <= int(precision) <= DIGITS or int(scale or 0) > int(precision):
+        raise ValueError(
+            f"decimal({precision},{scale or 0}): it has 1 to {DIGITS} digits, and the scale is not above them"
+        )
+    return MergeChoice(function, pa.decimal128(int(precision), int(scale or 0)))
+
+
 def refusal(function: MergeFunction, data_type: Any) -> str | None:
     """Return why a function does not take fields of an Arrow type, and the cure; None if it does.
 
@@ -126,8 +174,12 @@ def counted_type(function: MergeFunction, data_type: Any) -> Any:
     (Decimal128Type(decimal128(38, 0)), DataType(int64))
     """
     if not function.adds:
-        return data_type
+        return data_type if not _has_nanos(data_type) else pa.int64()  # Python's times have microseconds
     return pa.decimal128(DIGITS, data_type.scale if pa.types.is_decimal(data_type) else 0)
+
+
+def _has_nanos(data_type: Any) -> bool:
+    return getattr(data_type, "unit", None) == "ns"
 
 
 def entries_type(function: MergeFunction, order_type: Any, data_type: Any) -> Any:

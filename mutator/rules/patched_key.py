@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+import pyarrow as pa
+
+from mutator.rules.merge_functions import NEWEST, counted_type, fold
+from mutator.rules.merged_fields import MergedKey, Merging, as_counted, differs
 from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_values import lowest_order
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, KeyMet, Mutation, Old
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, KeyMet, Mutation, Old, RowFields
 from mutator.rules.truth_table import FLOOR_TABLE, TRUTH_TABLE, Decision
 
 INSERTED = TRUTH_TABLE["nothing", "upsert", None, None]
@@ -38,32 +42,6 @@ LATE_CLEARED, LATE_CLEARED_WHOLLY = LATE._replace(result="write"), TRUNCATED._re
 _BASE = -1  # the number of no field: that of being an upsert or a delete
 
 
-class RowFields(Protocol):
-    """The fields of written rows. Immutable, and the same in every process."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the fields; of delimited text, their ordinals."""
-
-    def columns(self, rows: Any) -> list[Any]:
-        """Return a pa.Array for each field. rows: pa.Array."""
-
-    def rows(self, columns: Sequence[Any]) -> Any:
-        """Return the rows, a pa.Array, that have these fields."""
-
-    def null(self, number: int) -> Any:
-        """Return NULL as a field has it, a pa.Array of one element."""
-
-    def parts(self, row: bytes) -> list[Any]:
-        """Return the fields of one row, for the records engine."""
-
-    def whole(self, parts: Sequence[Any]) -> bytes:
-        """Return the row that has these fields."""
-
-    def null_part(self, number: int) -> Any:
-        """Return NULL as a field of one row has it."""
-
-
 def sets(mutation: Mutation, number: int) -> bool:
     """Return whether a mutation sets a field, or clears it.
 
@@ -79,21 +57,44 @@ def is_unset(mask: bytes, number: int) -> bool:
     return bool(mask[number >> 3] >> (number & 7) & 1)
 
 
-def fold_patches(fields: RowFields, unknown: str, found: Sequence[Mutation]) -> Folded:
+def fold_patches(fields: RowFields, unknown: str, found: Sequence[Mutation], merging: Merging | None = None) -> Folded:
     """Leave the mutations of one key that set a field which no later one sets, and the last one that sets all.
 
-    unknown: what a patch of an unknown record does. found: by their precedence.
+    unknown: what a patch of an unknown record does. found: by their precedence. With merge functions, the contributions
+    that may count and the last delete are left, too.
     """
-    left, missing = list[Mutation](), set(range(len(fields.names)))
+    keep, missing = {len(found) - 1}, set(range(len(fields.names)))
     if unknown != "insert":
         missing.add(_BASE)
-    for one in reversed(found):
+    for at, one in reversed([*enumerate(found)]):
         own = {number for number in missing if (one.unset is None if number == _BASE else sets(one, number))}
-        left[:0] = [one] if own or one is found[-1] else []
+        keep |= {at} if own else set()
         missing -= own
+    if merging is not None:
+        keep |= _contributing(fields, found, merging)
     top = [one for one in found if one.place[:2] == found[-1].place[:2]]
     upserts = any(not one.is_delete for one in found)
-    return Folded(found[-1], len(found), _are_mixed(fields, top), upserts, tuple(left))
+    left = tuple(found[at] for at in sorted(keep))
+    return Folded(found[-1], len(found), _are_mixed(fields, top), upserts, left)
+
+
+def _contributing(fields: RowFields, found: Sequence[Mutation], merging: Merging) -> set[int]:
+    """Return the numbers of the mutations that fields with merge functions need."""
+    delete = max((at for at, one in enumerate(found) if one.is_delete), default=-1)
+    keep = {delete} if delete >= 0 else set()
+    parts = {at: fields.parts(one.row) for at, one in enumerate(found) if at > delete}
+    for one in merging.fields:
+        own = [at for at in parts if sets(found[at], one.number)]
+        values = as_counted(fields, one, [parts[at][one.number] for at in own])
+        sent = [((found[at].order, at), value) for at, value in zip(own, values, strict=True)]
+        if one.function.clashes and one.function.keeps != NEWEST:
+            counts = [entry for entry in sent if entry[1] is not None or one.function.counts_null]
+            alike = {(order, repr(value)): at for (order, at), value in counts}
+            keep |= {*alike.values()}
+            continue
+        for order, value in fold(one.function, sent):
+            keep.add(max(at for (own_order, at), mine in sent if own_order == order and not differs(mine, value)))
+    return keep
 
 
 def _are_mixed(fields: RowFields, top: Sequence[Mutation]) -> bool:
@@ -108,84 +109,164 @@ def _are_mixed(fields: RowFields, top: Sequence[Mutation]) -> bool:
     return False
 
 
-def met_by_field(
-    fields: RowFields, order_type: str, unknown: str, folded: Folded | None, old: Old, floor: Any = None
-) -> KeyMet:
-    """Decide about each field of one key. folded: None: a record may lose fields that are below the floor."""
-    numbers, null = range(len(fields.names)), fields.null_part
-    left = () if folded is None else folded.left
-    last = None if folded is None else folded.last
-    orders = _own_orders(order_type, old)
-    known = None if old.kind == NOTHING else old.order
-    grave = None if old.kind == RECORD else known  # the order value of the last delete
-    upsert = orders.get(None, known) if old.kind == RECORD else None  # and of the last upsert
-    is_there = old.kind == RECORD and (floor is None or _reaches(upsert if unknown == "wait" else known, floor))
-    at = [orders.get(name, known) for name in fields.names]
-    values = fields.parts(old.row) if is_there or old.row else [null(number) for number in numbers]
-    patched = [old.kind == RECORD or name in orders for name in fields.names]  # since the last delete
-    if floor is not None:
-        known, grave = (floor if one is None or one < floor else one for one in (known, grave))
-        for number in numbers:
-            if not _reaches(at[number], floor):
-                at[number], values[number], patched[number] = floor, null(number), False
-    before = [*zip(at, values, strict=True)]
-    for one in left:
-        sent = None if one.is_delete else fields.parts(one.row)
-        for number in numbers:
-            if sets(one, number) and _reaches(one.order, at[number]):
-                at[number], values[number] = one.order, null(number) if sent is None else sent[number]
-                patched[number] = sent is not None
-    older = last is not None and not _reaches(last.order, known)
-    below = last is not None and floor is not None and last.order < floor
-    tied = is_there and any(
-        then == now and one != other for (then, one), now, other in zip(before, at, values, strict=True)
-    )
-    base = next((one for one in reversed(left) if one.is_delete or one.unset is None), None)
-    buried = grave if last is None else last.order
-    lives = is_there if last is None else (is_there and older) or not (last.is_delete or older)
-    if unknown == "reject" and old.kind != RECORD:
-        lives = base is not None and not base.is_delete and _reaches(base.order, grave)
-    if unknown == "wait":
+class KeyByField:
+    """One key: what the place has of it, its mutations, and the decision."""
+
+    def __init__(
+        self,
+        fields: RowFields,
+        order_type: str,
+        unknown: str,
+        merging: Merging | None,
+        folded: Folded | None,
+        old: Old,
+        floor: Any = None,
+    ) -> None:
+        """Take what the place has. folded: None: a record may lose fields that are below the floor.
+
+        unknown: what a patch of an unknown record does. merging: None: no field has a merge function.
+        """
+        self._fields, self._type, self._old, self._floor = fields, order_type, old, floor
+        self._waits, self._rejects = unknown == "wait", unknown == "reject"
+        self._left = () if folded is None else folded.left
+        self._last = None if folded is None else folded.last
+        numbers, orders, is_record = range(len(fields.names)), _own_orders(order_type, old), old.kind == RECORD
+        known = self._known = None if old.kind == NOTHING else old.order
+        self._grave = None if is_record else known  # the order value of the last delete
+        self._upsert = orders.get(None, known) if is_record else None  # and of the last upsert
+        self._is_there = is_record and (floor is None or _reaches(self._upsert if self._waits else known, floor))
+        self._at = [orders.get(name, known) for name in fields.names]
+        has_row = is_record or bool(old.row)
+        self._values = fields.parts(old.row) if has_row else [fields.null_part(number) for number in numbers]
+        self._patched = [is_record or name in orders for name in fields.names]  # since the last delete
+        self._merging, self._merged = merging, None
+        if merging is not None:
+            before = [self._at[one.number] if has_row else None for one in merging.fields]
+            kept = [*(as_counted(fields, one, [self._values[one.number]])[0] for one in merging.fields)]
+            self._merged = MergedKey(merging, old, before, kept)
+        if floor is not None:
+            self._known, self._grave = (floor if one is None or one < floor else one for one in (known, self._grave))
+            for number in numbers:
+                if not _reaches(self._at[number], floor):
+                    self._at[number], self._patched[number] = floor, False
+                    self._values[number] = fields.null_part(number)
+
+    def decided(self) -> KeyMet:
+        """Let the mutations set fields, and decide."""
+        self._set_fields()
+        last, old, floor = self._last, self._old, self._floor
+        older = last is not None and not _reaches(last.order, self._known)
+        below = last is not None and floor is not None and last.order < floor
+        lives, buried = self._life(older=older)
+        own = dict[str | None, Any]()
+        if self._waits and not lives:
+            found = zip(self._fields.names, self._at, self._patched, strict=True)
+            own = {name: mine for name, mine, is_patched in found if is_patched and mine is not None}
+        self._merge(kept=lives or bool(own))
+        if lives:
+            met = self._alive(older=older, below=below)
+        else:
+            if last is None:
+                decision = CLEARED_WHOLLY if own else FLOOR_TABLE["record", False]
+            elif below and not self._is_there and old.kind == RECORD:
+                decision = LATE_CLEARED_WHOLLY if own else TRUNCATED
+            else:
+                decision = _dead(old, last, older=older, rejects=self._rejects)
+            met = self._buried(decision, buried, own)
+        return met if self._merged is None else met._replace(late=self._merged.late)
+
+    def _set_fields(self) -> None:
+        before = [*zip(self._at, self._values, strict=True)]
+        for one in self._left:
+            sent = None if one.is_delete else self._fields.parts(one.row)
+            for number in range(len(self._at)):
+                if sets(one, number) and _reaches(one.order, self._at[number]):
+                    self._at[number], self._patched[number] = one.order, sent is not None
+                    self._values[number] = self._fields.null_part(number) if sent is None else sent[number]
+        merged = set() if self._merging is None else {one.number for one in self._merging.fields}
+        self._tied = self._is_there and any(
+            then == now and one != other and number not in merged
+            for number, ((then, one), now, other) in enumerate(zip(before, self._at, self._values, strict=True))
+        )
+
+    def _merge(self, *, kept: bool) -> None:
+        """Give fields with merge functions their values. kept: the key has a row."""
+        merging, merged = self._merging, self._merged
+        if merging is None or merged is None:
+            return
+        last = max((at for at, one in enumerate(self._left) if one.is_delete), default=-1)
+        rows = [(one, self._fields.parts(one.row)) for one in self._left[last + 1 :]]
+        sent = []
+        for one in merging.fields:
+            own = [(mutation, parts[one.number]) for mutation, parts in rows if sets(mutation, one.number)]
+            values = as_counted(self._fields, one, [part for _, part in own])
+            sent.append(tuple((mutation.order, value) for (mutation, _), value in zip(own, values, strict=True)))
+        clears = self._old.floor if self._floor is None else self._floor
+        merged.meet(sent, self._left[last].order if last >= 0 else None, clears)
+        self._tied |= self._is_there and merged.tied
+        for one, value in merged.shown(kept=kept):
+            shown = pa.array([value], counted_type(one.function, one.type)).cast(one.type)
+            self._values[one.number] = self._fields.part(one.number, self._fields.from_values(one.number, shown))
+
+    def _life(self, *, older: bool) -> tuple[bool, Any]:
+        """Return whether the key has a record, and else the order value of its tombstone."""
+        last, grave, is_there = self._last, self._grave, self._is_there
+        base = next((one for one in reversed(self._left) if one.is_delete or one.unset is None), None)
         is_upsert = base is not None and not base.is_delete
+        if self._rejects and self._old.kind != RECORD:
+            return base is not None and is_upsert and _reaches(base.order, grave), None if last is None else last.order
+        if not self._waits:
+            lives = is_there if last is None else (is_there and older) or not (last.is_delete or older)
+            return lives, grave if last is None else last.order
         is_buried = base is not None and base.is_delete and _reaches(base.order, grave)
         buried = base.order if base is not None and is_buried else grave
-        if base is not None and is_upsert and _reaches(base.order, upsert):
-            upsert = base.order
-        lives = base is not None and is_upsert and _reaches(base.order, grave)
+        if base is not None and is_upsert and _reaches(base.order, self._upsert):
+            self._upsert = base.order
         if is_there:
-            lives = base is None or is_upsert or not _reaches(base.order, upsert)
-    if not lives:
-        own = dict[str | None, Any]()
-        if unknown == "wait":
-            found = zip(fields.names, at, patched, strict=True)
-            own = {name: mine for name, mine, is_patched in found if is_patched and mine is not None}
-        if last is None:
-            decision = CLEARED_WHOLLY if own else FLOOR_TABLE["record", False]
-        elif below and not is_there and old.kind == RECORD:
-            decision = LATE_CLEARED_WHOLLY if own else TRUNCATED
-        else:
-            decision = _dead(old, last, older=older, rejects=unknown == "reject")
+            return base is None or is_upsert or not _reaches(base.order, self._upsert), buried
+        return base is not None and is_upsert and _reaches(base.order, grave), buried
+
+    def _buried(self, decision: Decision, buried: Any, own: Mapping[str | None, Any]) -> KeyMet:
+        """Return a decision about a key without a record. own: the order values of the fields that wait."""
         if decision.result not in ("bury", "wait", "touch tombstone"):
             return KeyMet(decision)
-        buried = lowest_order(order_type) if buried is None else buried
-        tied |= is_there and last is not None and last.is_delete and known == last.order
-        row = fields.whole(values) if own else None
-        return KeyMet(decision, row, buried, (_side(order_type, own),), tied if old.kind == RECORD else None)
-    order = max(mine for mine in at if mine is not None)
-    own = {name: mine for name, mine in zip(fields.names, at, strict=True) if mine != order}
-    if unknown == "wait" and upsert != order:
-        own[None] = upsert
-    row, side = fields.whole(values), _side(order_type, own)
-    is_kept = side == (old.sides[0] if old.sides else None)
-    if last is None:
-        decision = CLEARED if row != old.row else KEPT if is_kept else CLEARED_TOUCH
-    elif old.kind == RECORD and row == old.row:
-        decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
-    elif is_there and below:
-        decision = LATE_CLEARED
-    else:
-        decision = UPDATED if old.kind == RECORD else INSERTED
-    return KeyMet(decision, row, order, (side,), tied if old.kind == RECORD else None)
+        buried, last = lowest_order(self._type) if buried is None else buried, self._last
+        tied = self._tied or (self._is_there and last is not None and last.is_delete and self._known == last.order)
+        sides = self._sides(own, lives=False) if own else (None,) * (1 + len(self._more))
+        row = self._fields.whole(self._values) if own else None
+        return KeyMet(decision, row, buried, sides, tied if self._old.kind == RECORD else None)
+
+    def _alive(self, *, older: bool, below: bool) -> KeyMet:
+        """Return the decision about a record. older, below: the last mutation is older than it, and below the floor."""
+        old, is_record = self._old, self._old.kind == RECORD
+        order = max(mine for mine in self._at if mine is not None)
+        own: dict[str | None, Any] = {
+            name: mine for name, mine in zip(self._fields.names, self._at, strict=True) if mine != order
+        }
+        if self._waits and self._upsert != order:
+            own[None] = self._upsert
+        row, sides = self._fields.whole(self._values), self._sides(own, lives=True)
+        is_kept = sides == (old.sides or (None,) * len(sides))
+        if self._last is None:
+            decision = CLEARED if row != old.row else KEPT if is_kept else CLEARED_TOUCH
+        elif is_record and row == old.row:
+            decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
+        elif self._is_there and below:
+            decision = LATE_CLEARED
+        else:
+            decision = UPDATED if is_record else INSERTED
+        return KeyMet(decision, row, order, sides, self._tied if is_record else None)
+
+    @property
+    def _more(self) -> tuple[Any, ...]:
+        return () if self._merging is None else self._merging.side_columns
+
+    def _sides(self, own: Mapping[str | None, Any], *, lives: bool) -> tuple[Any, ...]:
+        """Return the values of the side columns."""
+        found = (_side(self._type, own),)
+        if self._merging is None or self._merged is None:
+            return found
+        return found + self._merged.sides([self._at[one.number] for one in self._merging.fields], lives=lives)
 
 
 def _side(order_type: str, orders: Mapping[str | None, Any]) -> list[dict[str, Any]] | None:
@@ -199,7 +280,7 @@ def _side(order_type: str, orders: Mapping[str | None, Any]) -> list[dict[str, A
 
 def _own_orders(order_type: str, old: Old) -> dict[str | None, Any]:
     """Return the order values that fields of a record have of their own."""
-    found = old.sides[0] if any(old.sides) else ()
+    found = old.sides[0] if old.sides and old.sides[0] else ()
     return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
 
 

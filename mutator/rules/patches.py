@@ -33,7 +33,9 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.field_by_field import NEVER, FieldByField, SetFields, last_of, own_orders
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, orders_of_fields
-from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, competing, folded, folded_lows
+from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, Competing, competing, folded, folded_lows
+from mutator.rules.merge_columns import EntryColumns, left_columns
+from mutator.rules.merged_fields import Merging, counted, has_own
 from mutator.rules.order_columns import flags
 from mutator.rules.patched_key import (
     DELETED,
@@ -42,11 +44,23 @@ from mutator.rules.patched_key import (
     UPDATED,
     WAITING,
     WAITS,
-    RowFields,
+    KeyByField,
     fold_patches,
-    met_by_field,
 )
-from mutator.rules.register import RECORD, Bag, Events, Folded, KeyMet, Met, Mutation, Old, Olds, Register, no_sides
+from mutator.rules.register import (
+    RECORD,
+    Bag,
+    Events,
+    Folded,
+    KeyMet,
+    Met,
+    Mutation,
+    Old,
+    Olds,
+    Register,
+    RowFields,
+    no_sides,
+)
 from mutator.rules.truth_table import Decision
 from mutator.rules.typed_values import unequal
 
@@ -71,14 +85,15 @@ class Patches(Register):
     order_type: str
     full: bool = False
     unknown: str = "wait"  # what a patch of an unknown record does: wait | insert | reject
+    merging: Merging | None = None  # None: no field has a merge function
 
     leaves_one = False
     reads_rows = True
 
     @property
     def side_columns(self) -> tuple[Any, ...]:  # type: ignore[override]
-        """The order values of fields that differ from the record's."""
-        return (column_of_orders(self.order_type),)
+        """The order values of fields that differ from the record's, and what merge functions keep."""
+        return (column_of_orders(self.order_type), *(() if self.merging is None else self.merging.side_columns))
 
     def settled(self, beside: Any) -> Any:
         """Return side columns without the order values of fields that the rows lack now."""
@@ -109,7 +124,8 @@ class Patches(Register):
     def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
         """Return the mutations that set a field which no later one of their key sets: the last ones without patches."""
         masks = bag.column("unset")
-        return self.whole.fold(bag) if masks.null_count == len(masks) else folded(bag, self._left)
+        is_whole = self.merging is None and masks.null_count == len(masks)
+        return self.whole.fold(bag) if is_whole else folded(bag, self._left)
 
     def _left(self, bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
         """Return the mutations that are left of some keys, and their columns counts, mixed and upserts."""
@@ -138,6 +154,8 @@ class Patches(Register):
             if len(compared):
                 one, other = (columns[number].take(pa.array(of_whole[some])) for some in (compared, others))
                 mixed[compared] |= unequal(one, other)
+        if self.merging is not None:
+            self._keep_contributing(self.merging, bag, found, sets, keep)
         counts = bag.rows("counts", rows).copy()
         counts[last] += np.add.reduceat(np.where(keep, 0, counts), begins)
         upserts = bag.rows("upserts", rows).copy()
@@ -147,11 +165,27 @@ class Patches(Register):
         lows = {name: column.filter(pa.array(keep)) for name, column in lows.items()}
         return rows[keep], {**lows, "counts": counts[keep], "mixed": mixed[keep], "upserts": upserts[keep]}
 
+    def _keep_contributing(self, merging: Merging, bag: Bag, found: Competing, sets: SetFields, keep: Flags) -> None:
+        """Keep the last delete of each key, and the contributions to fields with merge functions that may count."""
+        rows, key, deletes = found.rows, found.key, bag.rows("deletes", found.rows)
+        delete = last_of(deletes, found.begins)
+        keep[delete[delete != NEVER]] = True
+        orders, upserts = bag.rows("orders", rows), np.flatnonzero(~deletes)
+        columns = self.fields.columns(bag.rows("written", rows[upserts])) if len(upserts) else []
+        for one in merging.fields if len(upserts) else ():
+            own = np.flatnonzero(sets.field(one.number)[upserts])
+            some = upserts[own]
+            values = self.fields.values(one.number, columns[one.number].take(pa.array(own)))
+            sent = counted(one, EntryColumns(key[some], orders.take(pa.array(some)), values))
+            keep[some[left_columns(one.function, sent, some, delete)]] = True
+
     def reads(self, events: Events, beside: Flags, newer: Flags) -> Flags:
         """Return which keys have a patch, several mutations, or a field of its own order that may outlive the last one.
 
-        No field has a higher order value than its record.
+        No field has a higher order value than its record. Those of fields with merge functions need what was there.
         """
+        if self.merging is not None:
+            return np.ones(len(beside), np.bool_)
         found: Flags = (beside & ~newer) | (events.first != events.last)
         return found | flags(events.bag.rows("unset", events.last).is_valid())
 
@@ -175,25 +209,25 @@ class Patches(Register):
 
     def truncated(self, olds: Olds, floor: Any) -> Iterator[Met]:
         """Decide about records that have no mutation, and fields below the floor."""
-        keys = np.flatnonzero(flags(own_orders(olds).is_valid()))
+        keys = np.flatnonzero(flags(own_orders(olds).is_valid()) | has_own(self.merging, olds.sides))
         if len(keys):
             for met in self._by_field(None, olds.chosen(keys), floor).decided():
                 yield met._replace(keys=keys[met.keys])
 
     def _by_field(self, events: Events | None, olds: Olds, floor: Any) -> FieldByField:
-        (column,) = self.side_columns
-        return FieldByField(self.fields, self.order_type, self.unknown, column, events, olds, floor)
+        return FieldByField(self.fields, self.order_type, self.unknown, self.merging, events, olds, floor)
 
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Folded:
         """Leave the mutations of one key that set a field which no later one sets."""
-        return fold_patches(self.fields, self.unknown, [Mutation(place, *value) for place, value in mutations])
+        found = [Mutation(place, *value) for place, value in mutations]
+        return fold_patches(self.fields, self.unknown, found, self.merging)
 
     def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
         """Decide about one key."""
         is_truncated = folded is None and floor is not None and old.kind == RECORD and any(old.sides)
         if not is_truncated and (folded is None or self._is_whole(folded, old)):
             return self.whole.meet_key(folded, old, floor)
-        return met_by_field(self.fields, self.order_type, self.unknown, folded, old, floor)
+        return KeyByField(self.fields, self.order_type, self.unknown, self.merging, folded, old, floor).decided()
 
     def line(self, folded: Folded | None, old: Old, floor: Any = None) -> str:
         """Return the rule that decided about one key."""
@@ -201,7 +235,8 @@ class Patches(Register):
         return self.whole.line(folded, old, floor) if is_whole else "field by field"
 
     def _is_whole(self, folded: Folded, old: Old) -> bool:
-        return len(folded.left) < 2 and folded.last.unset is None and not any(old.sides)
+        is_last = len(folded.left) < 2 and folded.last.unset is None
+        return self.merging is None and is_last and not any(old.sides)
 
     def decisions(self, kind: str) -> Iterator[Decision]:
         """Yield the decisions about an upsert, or about a delete."""

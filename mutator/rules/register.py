@@ -85,11 +85,12 @@ class Olds(NamedTuple):
     # the register reads one of them; of tombstones, NULLs where there is none, if it buries rows.
     rows: Any = None
     sides: Any = None
+    floor: Any = None  # that the place had before, which no record is below; an element of a column of order values
 
     def chosen(self, keys: Ints) -> Olds:
         """Return those of some keys. keys: their numbers."""
         seen = (None if column is None else column.take(keys) for column in (self.orders, self.rows, self.sides))
-        return Olds(self.kind, self.older[keys], self.same[keys], *seen)
+        return Olds(self.kind, self.older[keys], self.same[keys], *seen)._replace(floor=self.floor)
 
 
 class Met(NamedTuple):
@@ -101,6 +102,7 @@ class Met(NamedTuple):
     orders: Any = None  # that records get, or tombstones; None: likewise
     sides: Any = None  # that records get, a pa.StructArray; None: NULLs, but touched ones keep theirs
     tied: Any = None  # which records and mutations set a field to two values at one time; None: as their rows differ
+    late: Any = None  # which keys have something that came late after the seal: ``merge_functions``
 
 
 class Mutation(NamedTuple):
@@ -134,6 +136,7 @@ class Old(NamedTuple):
     order: Any = None
     row: bytes = b""
     sides: tuple[Any, ...] = ()  # of a record, the values of the register's side columns
+    floor: Any = None  # as in ``Olds``
 
 
 class KeyMet(NamedTuple):
@@ -144,6 +147,48 @@ class KeyMet(NamedTuple):
     order: Any = None  # that the record gets, or the tombstone; None: likewise
     sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns; (): as in ``Met``
     tied: bool | None = None  # as in ``Met``
+    late: bool = False  # as in ``Met``
+
+
+class RowFields(Protocol):
+    """The fields of written rows. Immutable, and the same in every process."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields; of delimited text, their ordinals."""
+
+    def columns(self, rows: Any) -> list[Any]:
+        """Return a pa.Array for each field. rows: pa.Array."""
+
+    def rows(self, columns: Sequence[Any]) -> Any:
+        """Return the rows, a pa.Array, that have these fields."""
+
+    def null(self, number: int) -> Any:
+        """Return NULL as a field has it, a pa.Array of one element."""
+
+    def parts(self, row: bytes) -> list[Any]:
+        """Return the fields of one row, for the records engine."""
+
+    def whole(self, parts: Sequence[Any]) -> bytes:
+        """Return the row that has these fields."""
+
+    def null_part(self, number: int) -> Any:
+        """Return NULL as a field of one row has it."""
+
+    def value_type(self, number: int) -> Any:
+        """Return the Arrow type of the values of a field."""
+
+    def values(self, number: int, column: Any) -> Any:
+        """Return the values that merge functions take of a column of a field, a pa.Array; NULL for NULL."""
+
+    def from_values(self, number: int, values: Any) -> Any:
+        """Return the column of a field that has some values; the inverse of ``values``."""
+
+    def column(self, number: int, parts: Sequence[Any]) -> Any:
+        """Return a column of one field of several rows; ``part`` takes one out of it."""
+
+    def part(self, number: int, column: Any) -> Any:
+        """Return the field that a column of one element has."""
 
 
 class Register(ABC):

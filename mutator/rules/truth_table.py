@@ -94,6 +94,7 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 # first, those that are combined with a later one of their key, late ones that update fields, what truncates do, and a
 # remark that only changes of keys lead to.
 MOVED_ONTO = "moved onto a record"
+SEALED = "late after the seal"
 RARE = (
     "feed no mutations",
     "feed halves",
@@ -107,6 +108,7 @@ RARE = (
     "covered",
     "out of order",
     MOVED_ONTO,
+    SEALED,
 )
 RARE_OUTCOMES = ("truncate", "combined", "patch of unknown", "waiting")
 # Remarks on keys, not outcomes of rows.

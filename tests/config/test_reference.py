@@ -14,7 +14,12 @@ from mutator.config.definitions import SECTIONS, SETTINGS, SHORT, definition, pu
 from mutator.config.reference import json_schema, markdown_reference, text_of_setting, text_of_settings
 from mutator.errors import ConfigError
 
-NOT_ATTRIBUTES = {"temporal.ordering.field.type", "temporal.ordering.field.numeric", "input.format", "default.FIELD"}
+NOT_ATTRIBUTES = {
+    "temporal.ordering.field.type",
+    "temporal.ordering.field.numeric",
+    "input.format",
+    "default.FIELD",
+} | {"field.merge.FIELD"}
 
 
 def _settings(spec: Field[Any]) -> list[Field[Any]]:

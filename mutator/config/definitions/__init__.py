@@ -23,6 +23,8 @@ from mutator.config.definitions.setting import REFERENCE, Section, Setting, sett
 
 PREFIX = "rsbm."  # of the original job
 DEFAULT_OF_FIELD = "default."  # followed by the name of a field
+MERGE_OF_FIELD = "field.merge."  # likewise
+OF_FIELDS = (DEFAULT_OF_FIELD, MERGE_OF_FIELD)
 DEFAULTS = "version of defaults"  # beside the settings that a run has recorded: which defaults the others had
 FIRST_DEFAULTS = 1  # where it is not recorded
 
@@ -61,7 +63,8 @@ def published(name: str) -> str:
 
 def definition(name: str) -> Setting:
     """Return a setting, given any of its names. Raises KeyError."""
-    return SETTINGS["default.FIELD" if name.startswith(DEFAULT_OF_FIELD) else published(name)]
+    found = next((prefix for prefix in OF_FIELDS if name.startswith(prefix)), None)
+    return SETTINGS[published(name) if found is None else f"{found}FIELD"]
 
 
 def newest_defaults() -> int:

@@ -2,15 +2,16 @@
 
 import re
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from mutator.config import forms
-from mutator.config.definitions.setting import DELETES, defined
+from mutator.config.definitions.setting import DELETES, Setting, defined
 from mutator.config.forms import one_of
 from mutator.rules.conditions import Condition
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.field_choice import FieldChoice
+from mutator.rules.merge_functions import MergeChoice
 from mutator.rules.snapshot_times import FirstTime, TimeField
 
 
@@ -170,6 +171,16 @@ class OpSpec:
         "the field of the feed that lists the fields that a row [sends](patches.md), with commas between them; it is "
         "removed from the rows that are written. An empty list, or NULL, means all fields",
     )
+    one_merge: ClassVar[Setting] = Setting(
+        DELETES,
+        "field.merge.FIELD",
+        forms.MERGE,
+        None,
+        "what the mutations of a record make of this field, where that is not the last value: the [merge "
+        "function](merging.md) `first`, `min`, `max`, `sum`, `last_non_null` or `first_non_null`. Later runs keep it",
+        unset="last",
+    )
+    merges: tuple[tuple[Any, MergeChoice], ...] = ()  # fields, and their functions
     others: tuple[str, ...] | None = defined(
         DELETES,
         "feed.other.tables",

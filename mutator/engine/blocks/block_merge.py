@@ -207,7 +207,7 @@ def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output)
     index, none = pa.array(rows), np.zeros(len(rows), np.bool_)
     olds = Olds(RECORD, none, none, block.orders(rows), block.block.written().take(index), block.sides.take(index))
     tables = [] if met is None else [met]
-    for decision, keys, written, orders, sides, _ in plan.register.truncated(olds, floor_of(plan)):
+    for decision, keys, written, orders, sides, *_ in plan.register.truncated(olds, floor_of(plan)):
         own, action = rows[keys], {"write": WRITE, "touch": TOUCH}.get(decision.result, DROPPED)
         tally.count(decision, len(own))
         names, full = block.keys(own), plan.sides(len(own), orders, sides.flatten())

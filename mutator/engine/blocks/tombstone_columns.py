@@ -33,6 +33,11 @@ def floor_of(plan: Plan, kind: str = NOTHING) -> Any:
     return to_column(plan.rows.order_type, [plan.floor])[0]
 
 
+def known_floor_of(plan: Plan) -> Any:
+    """Return the floor that no record is below, as an element of a column of order values; None without one."""
+    return None if plan.known_floor is None else to_column(plan.rows.order_type, [plan.known_floor])[0]
+
+
 def met_records(plan: Plan, orders: Any) -> Any:
     """Return the order values of records that mutations meet. orders: their own."""
     return _raised(plan, orders, plan.known_floor)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.fold import BlockBag, last_of_keys
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_names
 from mutator.engine.blocks.spool import BATCH
-from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, tombstone_table
+from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, known_floor_of, met_records, tombstone_table
 from mutator.engine.blocks.winner_keys import WinnerKeys
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
@@ -23,7 +23,7 @@ from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register, no_sides, with_values
 from mutator.rules.sort_order import key_order
-from mutator.rules.truth_table import MOVED_ONTO, Decision
+from mutator.rules.truth_table import MOVED_ONTO, SEALED, Decision
 from mutator.rules.typed_values import unequal
 
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
@@ -96,7 +96,7 @@ class Winners(WinnerKeys):
             newer = flags(pc.less(old_orders, orders))
             if self.reads(positions, with_values(self.plan.kept(sides)), newer, replaced).any():
                 seen = old_orders, old_rows, sides
-        olds = Olds(RECORD, older, same, *seen)
+        olds = Olds(RECORD, older, same, *seen)._replace(floor=known_floor_of(self.plan))
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, self.late[positions])
         actions[rows] = decided
@@ -110,7 +110,7 @@ class Winners(WinnerKeys):
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
         tied = level & ~olds.same
-        for decision, chosen, *_, own in self._decided(positions, olds, replaced):
+        for decision, chosen, *_, own, _ in self._decided(positions, olds, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
             if own is not None:
@@ -159,6 +159,8 @@ class Winners(WinnerKeys):
         """Let some winners meet what is there."""
         for met in self._met_by(self._events(positions), olds, replaced):
             numbers = positions[met.keys]
+            if met.late is not None:
+                self.note(SEALED, numbers[met.late])
             for name, left in self._left.items():
                 if (values := getattr(met, name)) is not None:
                     left.add(numbers, values)

@@ -17,8 +17,9 @@ from mutator.engine.tally import MET_IN_PART, Tally
 from mutator.rules.absences import met_order
 from mutator.rules.key_moves import LowsOfKey
 from mutator.rules.last_wins import LAST_WINS
+from mutator.rules.merged_fields import TooLarge, too_large
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
-from mutator.rules.truth_table import MOVED_ONTO, Decision
+from mutator.rules.truth_table import MOVED_ONTO, SEALED, Decision
 
 # Key, order value, commit time in ms, values beside it
 Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
@@ -73,7 +74,7 @@ def merge_bucket(
         old = _NO_OLD
         if record is not None:
             order = record[0][0] if known_floor is None else max(record[0][0], known_floor)
-            old = Old(RECORD, order, record[1], record[2])
+            old = Old(RECORD, order, record[1], record[2], known_floor)
         elif tombstone is not None:
             order = tombstone[0] if register.full else met_order(tombstone[0], tombstone[1], absences)
             order = order if floor is None else max(order, floor)
@@ -85,8 +86,11 @@ def merge_bucket(
             is_outside = stays(old.row)
             by = LAST_WINS if folded is None and is_outside else register
             tally.counts[MET_IN_PART] += folded is not None and not is_outside
-        met = by.meet_key(folded, old, met_floor)
-        decision, new_row, new_order, new_sides, tied = met
+        try:
+            met = by.meet_key(folded, old, met_floor)
+        except TooLarge as fault:
+            raise too_large(fault.field, key) from None
+        decision, new_row, new_order, new_sides, tied, is_sealed = met
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, tied, horizon, rejected)
@@ -94,6 +98,8 @@ def merge_bucket(
                 for one in folded.left[:-1]:
                     won("combined", one.place)
             lives = old.kind == RECORD and (met_floor is None or old.order >= met_floor)
+            if is_sealed:
+                tally.note(SEALED, key)
             if lows.moved_onto(old.order if lives else None):
                 tally.note(MOVED_ONTO, key)
         elif decision.master == "deleted by absence" and register.full:

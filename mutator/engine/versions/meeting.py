@@ -20,7 +20,7 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
-from mutator.engine.blocks.tombstone_columns import beside_columns, met_records
+from mutator.engine.blocks.tombstone_columns import beside_columns, known_floor_of, met_records
 from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, MET_IN_PART
 from mutator.engine.versions.absent import inside_of
@@ -193,7 +193,8 @@ class Meeting:
             # A winner that is newer than all rows of an extent is below the floor only if they are, too.
             seen = (highs if old is None else exchanged(highs, [(rows, old)]),)
         meet_living(winners, met, highs, old if reads else None)
-        actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)
+        olds = Olds(RECORD, older, same, *seen)._replace(floor=known_floor_of(plan))
+        actions = winners.decide_rows(met.numbers, olds, level, replaced)
         if len(rows):
             winners.note_late(new, old, winners.late[met.numbers[rows]])
         outranked, touched = (np.flatnonzero(actions == action) for action in (OUTRANKED, TOUCH))

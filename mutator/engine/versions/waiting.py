@@ -51,7 +51,7 @@ def clear_fields(
     rows = live.rows_of_whole(file, positions, plan.rows.layouts["master"]).written()
     none, cleared = np.zeros(len(positions), np.bool_), [np.zeros(0, np.int64)]
     olds = Olds(RECORD, none, none, orders, rows, plan.sides(len(positions), orders, sides.flatten()))
-    for decision, own, written, new_orders, new_sides, _ in plan.register.truncated(olds, floor_of(plan, RECORD)):
+    for decision, own, written, new_orders, new_sides, *_ in plan.register.truncated(olds, floor_of(plan, RECORD)):
         tally.count(decision, len(own))
         tally.counts["master kept"] -= len(own) if decision.master == "kept" else 0
         named = decoded_keys(keys.take(pa.array(own)), plan.key_width)

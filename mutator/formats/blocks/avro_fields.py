@@ -1,4 +1,4 @@
-"""Encoded Avro records as their fields, for registers that decide about fields: ``rules.patched_key.RowFields``."""
+"""Encoded Avro records as their fields, for registers that decide about fields: ``rules.register.RowFields``."""
 
 from __future__ import annotations
 
@@ -72,3 +72,23 @@ class AvroFields:
         stream = BytesIO()
         schemaless_writer(stream, self._schemas[number], None)
         return stream.getvalue()
+
+    def value_type(self, number: int) -> Any:
+        """Raise NotImplementedError, as the others do: records with merge functions are merged as columns."""
+        raise NotImplementedError
+
+    def values(self, number: int, column: Any) -> Any:
+        """Raise NotImplementedError."""
+        raise NotImplementedError
+
+    def from_values(self, number: int, values: Any) -> Any:
+        """Raise NotImplementedError."""
+        raise NotImplementedError
+
+    def column(self, number: int, parts: Sequence[Any]) -> Any:
+        """Raise NotImplementedError."""
+        raise NotImplementedError
+
+    def part(self, number: int, column: Any) -> Any:
+        """Raise NotImplementedError."""
+        raise NotImplementedError

@@ -183,7 +183,7 @@ class AvroBlockType(KeptAsBytes, SchemaBlockType):
         schema = parsed(physical(expanded(spec["schema"])))
         return [shown_record(record, schema) for record in written.to_pylist()]
 
-    def fields(self, layout: AvroLayout, null: bytes) -> AvroFields:
+    def fields(self, layout: AvroLayout, null: bytes, types: Mapping[int, Any] | None = None) -> AvroFields:
         """Return how encoded records are taken apart."""
         return AvroFields(layout.record)
 

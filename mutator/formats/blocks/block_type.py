@@ -21,7 +21,7 @@ from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
 from mutator.rules.envelope import Operations
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
-from mutator.rules.patched_key import RowFields
+from mutator.rules.register import RowFields
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -146,8 +146,11 @@ class BlockType(Protocol):
     def shown(self, rows: Any, written: Any, spec: Mapping[str, Any]) -> list[bytes]:
         """Return rows as rejects have them: text as it was read, others as JSON. spec: of the manifest."""
 
-    def fields(self, layout: Any, null: bytes) -> RowFields:
-        """Return how written rows are taken apart. layout: that of written rows. null: NULL as text has it."""
+    def fields(self, layout: Any, null: bytes, types: Mapping[int, Any] | None = None) -> RowFields:
+        """Return how written rows are taken apart. layout: that of written rows. null: NULL as text has it.
+
+        types: Arrow's, of fields of text whose values have one.
+        """
 
     def partitions(self, rows: Any, layout: Any) -> RowPartitions:
         """Return the partition of each written row, without reasons. layout: that of written rows.

@@ -4,7 +4,6 @@ A row is a struct of the result's fields. Other fields of a file are not read, f
 NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
 """
 
-from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,6 +33,7 @@ from mutator.formats.files.path_fields import checked, read_rows, without
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
+from mutator.formats.values.typed_text import from_base64, is_binary, values_of
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.known_formats import FORMATS
@@ -59,6 +59,7 @@ class ColumnLayout(RowRules):
     defaults: Mapping[str, Any] = field(
         default_factory=dict
     )  # pa.Array of one value: unlike a pa.Scalar, pickled exactly
+    typed: Mapping[str, Any] = field(default_factory=dict)  # Arrow's types of the values of fields of text
 
     @property
     def fields(self) -> list[Any]:
@@ -197,9 +198,9 @@ class ColumnBlockType(SchemaBlockType):
         """Return written rows as JSON."""
         return shown_rows(pa.RecordBatch.from_struct_array(written))
 
-    def fields(self, layout: ColumnLayout, null: bytes) -> ColumnFields:
+    def fields(self, layout: ColumnLayout, null: bytes, types: Mapping[int, Any] | None = None) -> ColumnFields:
         """Return how rows are taken apart."""
-        return ColumnFields(pa.struct(layout.fields))
+        return ColumnFields(pa.struct(layout.fields), types or {})
 
     def partitions(self, rows: Any, layout: ColumnLayout) -> RowPartitions:
         """Return the partition of each row."""
@@ -302,14 +303,17 @@ def _converted(
             _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
         own = batch.column(wanted.name)
         is_text = found.as_text and pa.types.is_large_binary(own.type)  # an envelope may have made values of it
-        if is_text and layout.format == "json" and _is_binary(wanted.type):
-            column, bad, why = _from_base64(own, wanted.type)
+        if is_text and layout.format == "json" and is_binary(wanted.type):
+            column, bad, why = from_base64(own, wanted.type)
         else:
             column, bad, why = converted(own, wanted.type, not is_text)
         bad_values.note(bad, f"field {wanted.name} {why}")
         if not wanted.nullable and column.null_count:
             may_lack = delete | unset.get(wanted.name, delete)
             bad_values.note(flags(column.is_null()) & ~may_lack, f"field {wanted.name} is NULL")
+        if wanted.name in layout.typed:
+            _, bad, why = values_of(column.cast(pa.large_binary()), layout.typed[wanted.name])
+            bad_values.note(bad, f"field {wanted.name} {why}")
         if layout.within_years:
             bad_values.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
         if bad_values and wanted.name not in needed:
@@ -320,23 +324,6 @@ def _converted(
         for row, reason in bad_values.items():
             bad_rows.setdefault(row, reason)
     return columns
-
-
-def _is_binary(data_type: Any) -> bool:
-    types = pa.types
-    return bool(types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type))
-
-
-def _from_base64(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
-    """Return binaries as JSON has them, by the convention of all its writers; else as ``converted`` does."""
-    values, bad = column.cast(pa.binary()).to_pylist(), np.zeros(len(column), np.bool_)
-    for row, value in enumerate(values):
-        try:
-            values[row] = None if value is None else b64decode(value, validate=True)
-        except ValueError:
-            values[row], bad[row] = None, True
-    found, other, why = converted(pa.array(values, pa.binary()), data_type, True)
-    return found, bad | other, why if other.any() else "is not base64, as JSON has binary values"
 
 
 def _checked(

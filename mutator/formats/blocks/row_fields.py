@@ -1,9 +1,9 @@
-"""Rows as their fields, for registers that decide about fields: ``rules.patched_key.RowFields``."""
+"""Rows as their fields, for registers that decide about fields: ``rules.register.RowFields``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.line_scan import LineTable
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
+from mutator.formats.values.scalar_text import exact_text
+from mutator.formats.values.typed_text import sure_values, texts_of
 from mutator.rules.byte_columns import PAD, Flags, exchanged, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.patches import masks_of
@@ -37,6 +39,7 @@ class TextFields:
 
     layout: RowLayout  # of written rows
     null_text: bytes
+    types: Mapping[int, Any] = field(default_factory=dict)  # Arrow's, of the fields that have one
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +84,29 @@ class TextFields:
         """Return the text of NULL."""
         return self.null_text
 
+    def value_type(self, number: int) -> Any:
+        """Return the type of a field, or of bytes."""
+        return self.types.get(number, _TEXT)
+
+    def values(self, number: int, column: Any) -> Any:
+        """Return values, or texts; NULL for that of NULL."""
+        if number in self.types:
+            return sure_values(column, self.types[number], (self.null_text,), self.names[number])
+        return pc.if_else(pc.equal(column, self.null_text), pa.scalar(None, _TEXT), column)
+
+    def from_values(self, number: int, values: Any) -> Any:
+        """Return texts."""
+        return texts_of(values, self.null_text)
+
+    def column(self, number: int, parts: Sequence[bytes]) -> Any:
+        """Return a column of texts."""
+        return pa.array(parts, _TEXT)
+
+    def part(self, number: int, column: Any) -> bytes:
+        """Return a text."""
+        found: bytes = column[0].as_py()
+        return found
+
 
 @dataclass(frozen=True)
 class ColumnFields:
@@ -93,6 +119,7 @@ class ColumnFields:
     """
 
     form: Any  # pa.StructType
+    types: Mapping[int, Any] = field(default_factory=dict)  # Arrow's, of fields of text that have one
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,6 +150,28 @@ class ColumnFields:
     def null_part(self, number: int) -> Any:
         """Return NULL of the type of a field."""
         return self.null(number)
+
+    def value_type(self, number: int) -> Any:
+        """Return the type of a field."""
+        return self.types.get(number, self.form[number].type)
+
+    def values(self, number: int, column: Any) -> Any:
+        """Return the column, or the values that it has as text."""
+        if number in self.types:
+            return sure_values(column.cast(_TEXT), self.types[number], (), self.names[number])
+        return column
+
+    def from_values(self, number: int, values: Any) -> Any:
+        """Return the column."""
+        return exact_text(values).cast(self.form[number].type) if number in self.types else values
+
+    def column(self, number: int, parts: Sequence[Any]) -> Any:
+        """Return a column of several rows."""
+        return pa.concat_arrays(parts)
+
+    def part(self, number: int, column: Any) -> Any:
+        """Return the column, which has one element."""
+        return column
 
 
 def with_fields(rows: Any, fields: Sequence[Any]) -> Any:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from mutator.errors.display import counted, quoted
 from mutator.formats.blocks.block_type import Ignored, Truncate
 from mutator.formats.values.row_filter import Scope
+from mutator.formats.values.typed_text import values_of
 from mutator.rules.byte_columns import ByteColumn, Flags
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
@@ -63,6 +64,9 @@ class RowLayout:
     placed: bool = False  # deletes need values for the partition fields, too
     scope: Scope | None = None  # of a full snapshot: the other rows of the feed are rejects
     unset: UnsetTexts | None = None  # of the feed; None: its rows set all fields
+    typed: tuple[
+        tuple[int, Any, tuple[bytes, ...]], ...
+    ] = ()  # fields, Arrow's type, and the texts that are not values
 
     @property
     def always_set(self) -> dict[int, str]:
@@ -88,6 +92,13 @@ class RowLayout:
                 good &= ~flags(pc.equal(column(field), value))
             for field in self.set_by_upserts:
                 good &= ~flags(pc.equal(column(field), value)) | delete
+        return good
+
+    def have_values(self, column: Callable[[int], Any], delete: Flags) -> Flags:
+        """Return which rows have values of the types of their fields. column: as above."""
+        good = np.ones(len(delete), np.bool_)
+        for field, data_type, absent in self.typed:
+            good &= ~values_of(column(field), data_type, absent)[1] | delete
         return good
 
     @property
@@ -149,7 +160,7 @@ def compile_reader(layout: RowLayout) -> Reader:
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
     without_op, scope, unset = operation(b""), layout.scope, None if layout.unset is None else layout.unset.value
     always_set = () if unset is None else (*layout.always_set.items(),)
-    of_upserts = (*layout.set_by_upserts.items(),)
+    of_upserts, typed = (*layout.set_by_upserts.items(),), layout.typed
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
@@ -168,6 +179,10 @@ def compile_reader(layout: RowLayout) -> Reader:
         for field, reason in always_set if kind == DELETE else (*always_set, *of_upserts):
             if items[field] == unset:
                 raise Unreadable(reason)
+        for field, data_type, absent in () if kind == DELETE else typed:
+            _, bad, why = values_of(pa.array([items[field]], pa.large_binary()), data_type, absent)
+            if bad[0]:
+                raise Unreadable(f"field {field} {why}: {quoted(items[field])}")
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
         order, is_delete = None if order_of is None else order_of(items), kind == DELETE
         if kind == REJECTED:

@@ -100,9 +100,9 @@ class TextBlockType(KeptAsBytes):
         found: list[bytes] = self.contents(rows).to_pylist()
         return found
 
-    def fields(self, layout: RowLayout, null: bytes) -> TextFields:
+    def fields(self, layout: RowLayout, null: bytes, types: Mapping[int, Any] | None = None) -> TextFields:
         """Return how lines are taken apart."""
-        return TextFields(layout, null)
+        return TextFields(layout, null, types or {})
 
     def partitions(self, rows: Any, layout: RowLayout) -> RowPartitions:
         """Return the partition of each written row; rows of another width than the layout's have none."""
@@ -357,6 +357,7 @@ def _block(
         if layout.lacks_partition:
             good[:] = False
         good &= layout.are_sent(lambda field: table.field(data, rows, field).take(), delete)
+        good &= layout.have_values(lambda field: table.field(data, rows, field).take(), delete)
         if layout.partition:
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)

@@ -40,7 +40,7 @@ class FieldOrigin:
 
 def field_orders(order_type: str, held: Held) -> dict[str | None, Any]:
     """Return the order values that fields have of their own; that of NULL is the last upsert's."""
-    found = held.sides[0] if any(held.sides) else ()
+    found = held.sides[0] if held.sides and held.sides[0] else ()
     return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
 
 

@@ -24,7 +24,7 @@ from mutator.rules import register as rules
 from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES, RARE_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES, RARE_OUTCOMES, SEALED
 
 _KEY = (b"",)  # all elements have the same key
 
@@ -150,10 +150,10 @@ def decide_key(
     master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
     after = _after(before, winner, rows, buried, shown or bytes)
-    notes = tuple(name for name in (*NOTES, "out of order", "partly cleared", MOVED_ONTO) if counts[name])
+    notes = tuple(name for name in (*NOTES, "out of order", "partly cleared", MOVED_ONTO, SEALED) if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
-    folded, old = _met_by(register, before, ordered, absences)
+    folded, old = _met_by(register, before, ordered, absences, known_floor)
     left = {one.place for one in folded.left} if folded is not None else set()
     if folded is not None and as_of is not None:
         folded = raised(folded, as_of)
@@ -296,11 +296,15 @@ def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
 
 
 def _met_by(
-    register: Register, before: Held, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]
+    register: Register,
+    before: Held,
+    mutations: Sequence[KeyMutation],
+    absences: Mapping[int, Any],
+    known_floor: Any = None,
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
     rows = [(one.place, (one.is_delete, one.content, one.unset)) for one in mutations]
-    old = rules.Old(before.kind, order_met(before, register.full, absences), before.content, before.sides)
+    old = rules.Old(before.kind, order_met(before, register.full, absences), before.content, before.sides, known_floor)
     return register.fold_key(rows) if rows else None, old
 
 

@@ -33,7 +33,7 @@ from mutator.plan.rows.result_fields import (
     with_deletes_marked,
 )
 from mutator.plan.rows.result_schema import SchemaRun
-from mutator.plan.rows.row_plan import PATCHES, RowPlan
+from mutator.plan.rows.row_plan import MERGES, PATCHES, RowPlan
 from mutator.plan.rows.run_fields import (
     RunFields,
     by_age,
@@ -72,6 +72,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     stays_encoded = stays_encoded and rows.order.keep is not False and not unwraps(rows.ops)
     waits = rows.ops.unknown if rows.ops.has_patches else None  # rows that wait are kept in typed columns
     stays_encoded &= (waits if known is None else known.spec.get(PATCHES, waits)) != "wait"
+    stays_encoded &= not (rows.ops.merges or (known is not None and MERGES in known.spec))  # as entries are
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
     newest = base_version(rows.ops, output, survey, master, feed, checked)

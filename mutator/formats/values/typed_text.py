@@ -1,0 +1,67 @@
+"""Values in text of fields whose type the user gives, as merge functions need it.
+
+>>> values_of(pa.array([b"7", b"", b"x"], pa.large_binary()), pa.int64(), (b"",))[0].to_pylist()
+[7, None, None]
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.errors import error
+from mutator.errors.display import quoted
+from mutator.formats.values.convert import converted
+from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.byte_columns import Flags
+
+
+def values_of(texts: Any, data_type: Any, absent: Sequence[bytes] = ()) -> tuple[Any, Flags, str]:
+    """Return typed values of a pa.Array of large_binary, which texts are not of the type, and why.
+
+    absent: the texts that are not values: they are NULL, as NULL is.
+    """
+    if absent:
+        known = pc.is_in(texts, value_set=pa.array(absent, texts.type))
+        texts = pc.if_else(known, pa.scalar(None, texts.type), texts)
+    return converted(texts, data_type, typed=False)
+
+
+def sure_values(texts: Any, data_type: Any, absent: Sequence[bytes], name: str) -> Any:
+    """Return typed values. Raises DataError for a text that is not of the type, which names the field.
+
+    Rows of feeds were checked; those that a master had before its field got a type may have one.
+    """
+    found, bad, why = values_of(texts, data_type, absent)
+    if bad.any():
+        value = texts[int(np.argmax(bad))].as_py()
+        raise error("merge.value", field=name, value=quoted(value), why=why)
+    return found
+
+
+def texts_of(values: Any, null: bytes) -> Any:
+    """Return the texts of typed values, a pa.Array of large_binary; one for each value. null: the text of NULL."""
+    return exact_text(values).fill_null(null)
+
+
+def is_binary(data_type: Any) -> bool:
+    """Return whether values of a type are binary."""
+    types = pa.types
+    return bool(types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type))
+
+
+def from_base64(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Return binaries as JSON has them, by the convention of all its writers; else as ``converted`` does."""
+    values, bad = column.cast(pa.binary()).to_pylist(), np.zeros(len(column), np.bool_)
+    for row, value in enumerate(values):
+        try:
+            values[row] = None if value is None else b64decode(value, validate=True)
+        except ValueError:
+            values[row], bad[row] = None, True
+    found, other, why = converted(pa.array(values, pa.binary()), data_type, True)
+    return found, bad | other, why if other.any() else "is not base64, as JSON has binary values"
