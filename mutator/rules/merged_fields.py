@@ -48,7 +48,7 @@ from mutator.rules.merge_functions import (
     shown,
     span,
 )
-from mutator.rules.order_columns import column_type, encoded_lowest, to_column, to_value
+from mutator.rules.order_columns import column_type, encoded_lowest, ranks, to_column, to_value
 from mutator.rules.order_values import lowest_order
 from mutator.rules.register import RECORD, TOMBSTONE, Old, Olds, RowFields, with_values
 
@@ -282,6 +282,37 @@ def clashes(function: MergeFunction, old: Entries, new: Sequence[Any]) -> bool:
 def differs(one: Any, other: Any) -> bool:
     """Return whether two values are not the same; NaN is."""
     return bool(one != other and not (one != one and other != other))
+
+
+def entry_orders(merging: Merging, sides: Sequence[Any], number: int) -> list[Any] | None:
+    """Return the order values of the entries of a field beside a record, the newest first; None: its row implies them.
+
+    sides: the values of the side columns of the register. number: of the field.
+    """
+    names = [one.name for one in merging.side_columns]
+    own = [names.index(ENTRIES + one.name) for one in merging.fields if one.number == number]
+    entries = sides[1 + own[0]] if own and len(sides) > 1 else None
+    return None if entries is None else [to_value(merging.order_type, one["order"]) for one in reversed(entries)]
+
+
+def wrong_entries(entries: Any, of_rows: Any) -> str | None:
+    """Return what is wrong with the entries of a field beside some rows, a pa.ListArray; None if nothing is.
+
+    of_rows: the order values of the rows, a pa.Array; None if they are not known.
+
+    >>> from mutator.rules.merge_functions import merge_function
+    >>> form = entries_type(merge_function("max"), pa.int64(), pa.int64())
+    >>> wrong_entries(pa.array([[{"order": 1, "value": 7}, {"order": 3, "value": 5}], None], form), pa.array([3, 1]))
+    >>> wrong_entries(pa.array([[{"order": 4, "value": 7}]], form), pa.array([3]))
+    'has a value of a merge function whose order value is higher than that of its row'
+    """
+    rows, orders = pc.list_parent_indices(entries), entries.flatten().field("order")
+    if of_rows is not None and pc.any(pc.greater(orders, of_rows.take(rows))).as_py():
+        return "has a value of a merge function whose order value is higher than that of its row"
+    again, numbers = np.diff(rows.to_numpy()) == 0, ranks(orders)
+    if (again & (np.diff(numbers) <= 0)).any():
+        return "has values of a merge function that are not in the order of their order values"
+    return None
 
 
 def has_own(merging: Merging | None, sides: Any) -> Flags:

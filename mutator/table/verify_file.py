@@ -33,6 +33,7 @@ from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, wrong_orders
 from mutator.rules.key_hash import Hashes, hash_columns
+from mutator.rules.merged_fields import ENTRIES, wrong_entries
 from mutator.rules.order_columns import converted_orders, flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import progress, storage_for
@@ -112,7 +113,12 @@ def _side_file(plan: Reading, snapshot: Snapshot, file: FileEntry, sides: FileEn
         return [Difference(_why(fault), sides.path, RESTORE)]
     names = EarlierForms(snapshot.state, snapshot.table).schema(file.form).names
     columns = zip(wanted, found.flatten(), strict=True) if wanted else ()
-    whys = (wrong_orders(column, names, orders) for one, column in columns if one.name == FIELD_ORDERS)
+    whys = []
+    for one, column in columns:
+        if one.name == FIELD_ORDERS:
+            whys.append(wrong_orders(column, names, orders))
+        elif one.name.startswith(ENTRIES):
+            whys.append(wrong_entries(column, orders))
     return [Difference(why, sides.path, RESTORE) for why in whys if why is not None]
 
 

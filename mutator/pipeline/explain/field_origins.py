@@ -18,6 +18,7 @@ from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import shown_fields
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import Held, KeyMutation
+from mutator.rules.merged_fields import Merging, entry_orders
 from mutator.rules.order_columns import to_value
 from mutator.rules.patched_key import sets
 from mutator.rules.register import Mutation
@@ -55,14 +56,16 @@ def field_origins(
     steps: Sequence[ChainStep],
     names: Sequence[str],
     order_type: str,
+    merging: Merging | None = None,
 ) -> dict[str | None, tuple[FieldOrigin, ...]]:
     """Return what gave each field of a record its value, and of a patch that waits each field that it sets.
 
     given: before the first step; None: not known. names: of the fields; none for a place whose records get no patches.
+    A field with a merge function has the origin of each of its entries.
     """
     left = _not_undone(steps)
     return {
-        directory: tuple(_origins(directory, held, given, left, names, order_type))
+        directory: tuple(_origins(directory, held, given, left, names, order_type, merging))
         for directory, held in (now or {}).items()
         if names and (held.kind == "record" or held.waits)
     }
@@ -86,6 +89,7 @@ def _origins(
     steps: Sequence[ChainStep],
     names: Sequence[str],
     order_type: str,
+    merging: Merging | None,
 ) -> Iterator[FieldOrigin]:
     own = field_orders(order_type, held)
     before = None if given is None else given.get(directory)
@@ -93,21 +97,22 @@ def _origins(
     for number, name in enumerate(names):
         if held.waits and name not in own:
             continue
-        order = own.get(name, held.order)
-        if order is None:
-            yield FieldOrigin(name, None, NONE)
-            continue
-        found = None
-        for step in reversed(steps):
-            found = _setter(step, directory, number, order)
-            if found is not None:
-                what = "delete" if found.is_delete else "mutation"
-                yield FieldOrigin(name, order, what, step.feed.number, step.feed.committed, found)
-                break
-        if found is None:
-            is_given = before is not None and before.kind == "record" and at_first.get(name, before.order) == order
-            is_floor = any(step.feed.floor == order for step in steps)
-            yield FieldOrigin(name, order, BEFORE if is_given else TRUNCATE if is_floor else UNKNOWN)
+        entries = None if merging is None else entry_orders(merging, held.sides, number)
+        for order in (own.get(name, held.order),) if entries is None else entries:
+            if order is None:
+                yield FieldOrigin(name, None, NONE)
+                continue
+            found = None
+            for step in reversed(steps):
+                found = _setter(step, directory, number, order)
+                if found is not None:
+                    what = "delete" if found.is_delete else "mutation"
+                    yield FieldOrigin(name, order, what, step.feed.number, step.feed.committed, found)
+                    break
+            if found is None:
+                is_given = before is not None and before.kind == "record" and at_first.get(name, before.order) == order
+                is_floor = any(step.feed.floor == order for step in steps)
+                yield FieldOrigin(name, order, BEFORE if is_given else TRUNCATE if is_floor else UNKNOWN)
 
 
 def _setter(step: ChainStep, directory: str | None, number: int, order: Any) -> KeyMutation | None:

@@ -105,8 +105,9 @@ class _Walk:
     ) -> Mapping[str | None, Sequence[FieldOrigin]]:
         """Return what gave each field its value; empty for a place whose records get no patches."""
         register = register_of(self._place.config, self._key.rows, full=False)
-        names = register.fields.names if isinstance(register, Patches) else ()
-        return field_origins(now, given, steps, names, self._key.order_type)
+        if not isinstance(register, Patches):
+            return {}
+        return field_origins(now, given, steps, register.fields.names, self._key.order_type, register.merging)
 
     def _note(self, what: str, why: str | None) -> None:
         if why is not None:
