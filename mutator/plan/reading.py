@@ -21,6 +21,7 @@ from mutator.rules.order_columns import SEQUENCES, encoded_lowest, kept_orders
 from mutator.rules.order_tuples import epoch_prefix, position, with_positions
 from mutator.rules.order_types import has_position, type_of_fields
 from mutator.rules.order_values import NO_SEQUENCE
+from mutator.rules.register import no_sides
 
 SAMPLES = 5  # keys or rows that are shown as examples
 
@@ -141,6 +142,8 @@ class Reading:
 
     def kept(self, sides: Any) -> Any:
         """Return the columns of the register alone, a pa.StructArray. sides: all side columns of some rows."""
+        if not self.side_columns:
+            return no_sides(len(sides), ())
         own = len(self.side_fields) - len(self.side_columns)
         return pa.StructArray.from_arrays(sides.flatten()[own:], fields=list(self.side_columns))
 

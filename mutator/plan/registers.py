@@ -14,7 +14,8 @@ from mutator.errors import error
 from mutator.errors.display import nearest_word
 from mutator.errors.parts import place, setting
 from mutator.formats.blocks.block_types import BLOCK_TYPES
-from mutator.plan.rows.row_plan import MERGES, PATCHES, RowPlan
+from mutator.plan.rows.row_plan import IGNORED, MERGES, PATCHES, RowPlan
+from mutator.rules.ignored_fields import IgnoredFields
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.merge_functions import BEST, TYPES, MergeChoice, parse_choice, refusal
 from mutator.rules.merged_fields import MergedField, Merging
@@ -22,6 +23,7 @@ from mutator.rules.patches import Patches
 from mutator.rules.register import Register, RowFields
 from mutator.rules.unset_fields import whole_alone
 
+ORDER = "order field"
 _UNTYPED = ("csv", "escaped")  # formats whose values are text
 
 
@@ -40,6 +42,7 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
             faults=f"{ops.patch_unknown}, but the first run with patches of {place(path)} had {recorded}, and what "
             f"its records have beside them depends on it; set {setting(f'patch.unknown={recorded}')}",
         )
+    rows = _with_ignored(config, rows, known)
     merges = _merges(config, rows, known, path)
     found = recorded or (ops.unknown if ops.has_patches or merges else None)
     why = ""
@@ -77,6 +80,30 @@ def _on_totals(dialect: str | None, merges: Mapping[str, str]) -> Iterator[str]:
             f"{', '.join(names)}: sum adds up the values of all mutations, but a message of {said} has the value after "
             "the change, not what was added; sum only fields that are never updated"
         )
+
+
+def _with_ignored(config: Config, rows: RowPlan, known: State | None) -> RowPlan:
+    """Return a row plan whose specification has the fields that do not count. Raises ConfigError for a wrong one."""
+    recorded = () if known is None or known.is_without_key else known.spec.get(IGNORED, ())
+    given = config.rows.ops.uncounted
+    if not (given or recorded):
+        return rows
+    fields, found = _fields(config, rows), []
+    for field in given:
+        number = _number(rows, fields, field)
+        fault = _unknown(fields, field) if number < 0 else ""
+        if not fault and (what := _needed(rows, fields).get(fields.names[number])) not in (None, ORDER):
+            fault = f"{fields.names[number]} is the {what}, which always counts; leave it out"
+        if fault:
+            raise error("config", where=setting(f"noop.ignore={field}"), faults=fault)
+        found.append(fields.names[number])
+    return replace(rows, spec={**rows.spec, IGNORED: found or list(recorded)})
+
+
+def _unknown(fields: RowFields, field: Any) -> str:
+    near = nearest_word(str(field), fields.names)
+    known = f"did you mean {near}?" if near else f"the fields are {', '.join(fields.names)}"
+    return f"the rows have no such field; {known}"
 
 
 def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> dict[str, str]:
@@ -134,9 +161,7 @@ def _faults(
 ) -> Iterator[str]:
     """Yield why a field cannot have a merge function, and the cures."""
     if number < 0:
-        near = nearest_word(str(field), fields.names)
-        known = f"did you mean {near}?" if near else f"the fields are {', '.join(fields.names)}"
-        yield f"the rows have no such field to merge; {known}"
+        yield _unknown(fields, field)
         return
     name = fields.names[number]
     if (what := _needed(rows, fields).get(name)) is not None:
@@ -165,7 +190,7 @@ def _needed(rows: RowPlan, fields: RowFields) -> dict[str, str]:
     ids = [fields.names[one] for one in layout.id_fields]
     return {
         **dict.fromkeys(sources, "partition field"),
-        **dict.fromkeys(orders, "order field"),
+        **dict.fromkeys(orders, ORDER),
         **dict.fromkeys(ids, "ID"),
     }
 
@@ -176,6 +201,15 @@ def _fields(config: Config, rows: RowPlan, types: Mapping[int, Any] | None = Non
 
 def register_of(config: Config, rows: RowPlan, *, full: bool, now: int = 0) -> Register:
     """Return the register of a run. rows: where a register finds fields. full: the feed is a snapshot. now: in ms."""
+    found = _register(config, rows, full=full, now=now)
+    if IGNORED not in rows.spec:
+        return found
+    fields = _fields(config, rows)
+    numbers = (number for number, name in enumerate(fields.names) if name in rows.spec[IGNORED])
+    return IgnoredFields(found, fields, frozenset(numbers))
+
+
+def _register(config: Config, rows: RowPlan, *, full: bool, now: int) -> Register:
     if PATCHES not in rows.spec:
         return SNAPSHOT if full else LAST_WINS
     fields, merging = _fields(config, rows), None

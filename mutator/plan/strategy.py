@@ -15,6 +15,7 @@ from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
+from mutator.rules.ignored_fields import inner_of
 from mutator.rules.register import Register
 
 ENGINES = ("auto", "blocks", "records")
@@ -57,7 +58,7 @@ def choose(
         places_anew = register.leaves_one or (register.side_columns and not is_directory)
         if rows.partitioning.by_table and (register.by_order or not places_anew):
             raise error("partition.several")
-        if is_directory and register.reads_rows:
+        if is_directory and inner_of(register).reads_rows:
             raise error("partition.old.rows")
         return _partitioned(effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 class Decision(NamedTuple):
     """The result for a key, and the outcomes of the winner and of the master's record."""
 
-    result: str  # keep | touch | write | bury | bury record | keep tombstone | touch tombstone | drop
+    result: str  # keep | touch | write | rewrite | bury | bury record | keep tombstone | touch tombstone | drop
     winner: str | None  # outcome of the winning mutation
     master: str | None  # outcome of the master's record
     # Of a winner that is "rejected": why, for people. It changes nothing, whatever other writers have done since: its
@@ -28,6 +28,7 @@ class Decision(NamedTuple):
 #   keep             the master's record as it is
 #   touch            the master's record with the winner's order value
 #   write            the winner's row
+#   rewrite          the same, but the record counts as kept: ``ignored_fields``
 #   bury             a tombstone with the winner's order value
 #   bury record      a tombstone with the record's order value
 #   keep tombstone   the tombstone as it is

@@ -25,6 +25,7 @@ from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.plan.rows.row_plan import IGNORED
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 from mutator.table.earlier_files import DataFiles
@@ -123,7 +124,8 @@ class ChangedRows:
         updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
         kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
-        if len(pairs) and (self._replaced or self._several or self._restored):
+        ignores = IGNORED in self._after.state.spec
+        if len(pairs) and (self._replaced or self._several or self._restored or ignores):
             unchanged = equal_pairs(self._readers, old, updated_old, new, pairs)
             kept_old[np.flatnonzero(updated_old)[unchanged]] = False
             kept_new[pairs[unchanged]] = False

@@ -171,6 +171,16 @@ class OpSpec:
         "the field of the feed that lists the fields that a row [sends](patches.md), with commas between them; it is "
         "removed from the rows that are written. An empty list, or NULL, means all fields",
     )
+    uncounted: tuple[int | str, ...] = defined(
+        DELETES,
+        "noop.ignore",
+        forms.FIELDS,
+        None,
+        "fields that do not count, such as `loaded_at,batch`: an update that [changes only "
+        "these](contract.md#fields-that-do-not-count) is a no-op. Later runs keep them",
+        otherwise=(),
+        unset="none",
+    )
     one_merge: ClassVar[Setting] = Setting(
         DELETES,
         "field.merge.FIELD",

@@ -27,7 +27,7 @@ from mutator.engine.blocks.tombstone_columns import (
     waiting_rows,
     waits,
 )
-from mutator.engine.blocks.winners import DROPPED, GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners
+from mutator.engine.blocks.winners import DROPPED, GONE, LEAVE, OUTRANKED, REWRITE, TOUCH, WRITE, Winners
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.merging_task import MergingTask
 from mutator.formats.blocks.block_type import Hashes, patched
@@ -257,13 +257,14 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
             tally.note_absent(newest(output.plan.rows.order_type, orders, keys, SAMPLES))
         output.tombstones.append(tombstone_table(output.plan, hashes, keys, orders, output.plan.now))
     changed = gone.copy()
-    changed[rows[actions == WRITE]] = True
+    is_written = (actions == WRITE) | (actions == REWRITE)
+    changed[rows[is_written]] = True
     positions = np.flatnonzero(changed)
     if output.changes is not None:
         _note_changes(output.changes, content, met, absent | truncated)
     if len(positions):
         values = content.take(pa.array(positions))
-        written = np.flatnonzero(actions == WRITE)
+        written = np.flatnonzero(is_written)
         if len(written):
             new = met.column("written").combine_chunks().take(pa.array(written))
             at = np.searchsorted(positions, rows[written])
@@ -276,7 +277,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
         return content, live, block.hashes[~gone] if output.hashed else None, None
     sides = block.sides
     if output.plan.has_sides and met is not None:
-        touched = np.flatnonzero((actions == TOUCH) | (actions == WRITE))
+        touched = np.flatnonzero((actions == TOUCH) | is_written)
         left = met.column("sides").combine_chunks().take(pa.array(touched))
         sides = exchanged(sides, [(rows[touched], left)])
     return content, live, block.hashes[~gone], sides.filter(pa.array(~gone))

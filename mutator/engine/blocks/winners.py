@@ -28,9 +28,9 @@ from mutator.rules.typed_values import unequal
 
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
 # DROPPED: it is gone, and has no tombstone.
-KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(7)
+KEEP, TOUCH, WRITE, REWRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(8)
 _ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED, "drop": DROPPED}
-_ACTIONS |= {"wait": GONE}  # with a row beside its tombstone
+_ACTIONS |= {"wait": GONE, "rewrite": REWRITE}  # with a row beside its tombstone; counts as kept
 
 
 class Winners(WinnerKeys):
@@ -121,7 +121,7 @@ class Winners(WinnerKeys):
                     self.note("out of order", positions[chosen[olds.older[chosen]]])
                 if decision.result in ("write", "touch"):
                     self.note_horizon(positions[chosen])
-            if (decision.result, decision.master) == ("write", "kept"):
+            if decision.master == "kept" and decision.result in ("write", "rewrite"):
                 self.tally.counts["rows rewritten"] += len(chosen)
         self.mixed[positions] |= tied
         return actions

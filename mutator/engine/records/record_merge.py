@@ -127,11 +127,11 @@ def merge_bucket(
         if changed is not None and result in _CHANGES and (record or result == "write"):
             before = None if record is None else old.row
             changed(before, new_row if result == "write" else None)
-        if result in ("keep", "touch", "write"):
+        if result in ("keep", "touch", "write", "rewrite"):
             # An updated row replaces its record where the record is.
             place = (new_order,) if register.by_order else ()
             position = (INSERTED, key, *place) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
-            row = new_row if result == "write" else old.row
+            row = new_row if result in ("write", "rewrite") else old.row
             assert row is not None
             if result == "keep" or (result == "touch" and register.side_columns and not new_sides):
                 new_sides = old.sides

@@ -21,7 +21,7 @@ from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
 from mutator.engine.blocks.tombstone_columns import beside_columns, known_floor_of, met_records
-from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
+from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, REWRITE, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, MET_IN_PART
 from mutator.engine.versions.absent import inside_of
 from mutator.engine.versions.decided_rows import DecidedRows, Written
@@ -201,7 +201,8 @@ class Meeting:
         if len(outranked) and old is not None:
             values = old.take(pa.array(np.searchsorted(rows, outranked)))
             self._raised.append((met.numbers[outranked], values))
-        written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
+        written = np.flatnonzero((actions == WRITE) | (actions == REWRITE))
+        gone = np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
         dropped = np.flatnonzero(actions == DROPPED)
         if replaced is not None or plan.side_columns:
             # An equal row is written again if its file is removed, or if its side columns change.

@@ -201,7 +201,7 @@ def absent(decided: Decided, register: Register) -> Decided:
 
 def _after_overwrite(result: str, before: Held, winner: KeyMutation) -> Held:
     """Return what the master has after a result of the table."""
-    if result == "write":
+    if result in ("write", "rewrite"):
         shown = winner.row if winner.form else winner.content
         return Held("record", winner.order, shown, winner.content, winner.form, partition=winner.partition)
     if result in ("touch", "touch tombstone"):
@@ -233,7 +233,7 @@ def _results(after: Held, winner: KeyMutation) -> tuple[str, ...]:
     """Return the results of lines of the truth table that leave a record or tombstone behind."""
     is_winner = after.order == winner.order
     if after.kind == "record":
-        return ("write", "touch") if is_winner else ("keep",)
+        return ("write", "touch", "rewrite") if is_winner else ("keep",)
     if after.waits:
         return ("bury", "wait", "keep tombstone")
     if after.kind == "tombstone":

@@ -31,6 +31,7 @@ from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.registers import register_of
 from mutator.rules.epochs import UNNAMED
 from mutator.rules.file_names import first_few
+from mutator.rules.ignored_fields import inner_of
 from mutator.rules.order_tuples import shown_text
 from mutator.rules.order_values import order_value
 from mutator.rules.patches import Patches
@@ -104,7 +105,7 @@ class _Walk:
         self, now: ByPartition | None, given: ByPartition | None, steps: Sequence[ChainStep]
     ) -> Mapping[str | None, Sequence[FieldOrigin]]:
         """Return what gave each field its value; empty for a place whose records get no patches."""
-        register = register_of(self._place.config, self._key.rows, full=False)
+        register = inner_of(register_of(self._place.config, self._key.rows, full=False))
         if not isinstance(register, Patches):
             return {}
         return field_origins(now, given, steps, register.fields.names, self._key.order_type, register.merging)

@@ -12,6 +12,7 @@ from mutator.formats.values.row_filter import Scope
 from mutator.plan.rows.partitioning import Partitioning
 
 PATCHES = "patches"  # in the specification of a place: what a patch of an unknown record does
+IGNORED = "fields that do not count"  # likewise: their names
 MERGES = "merge functions"  # likewise: of fields, by their names
 
 
