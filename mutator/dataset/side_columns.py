@@ -80,7 +80,12 @@ def _at(file: Any, wanted: Sequence[Any], positions: Ints) -> Any:
         rows = table.column(_ROW).to_numpy()
         at = np.minimum(np.searchsorted(rows, positions), max(len(rows) - 1, 0))
         lack = rows[at] != positions if len(rows) else np.ones(len(positions), np.bool_)
-        return table.select(names).take(pa.array(at, mask=lack))
+        index = pa.array(at, mask=lack)
+        columns = [
+            pa.nulls(len(index), column.type) if column.null_count == len(column) else column.take(index)
+            for column in table.select(names).columns
+        ]
+        return pa.table(columns, names)
     for group in range(file.num_row_groups if names else 0):
         end = start + file.metadata.row_group(group).num_rows
         first, last = np.searchsorted(positions, [start, end])

@@ -148,6 +148,13 @@ def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
     """Return a pa.Array with other values at some places. changes: places, and their values."""
     for places, others in changes:
         count = len(values)
+        if values.null_count == count and others.null_count == len(others):
+            continue
+        if pa.types.is_struct(values.type) and not (values.null_count or others.null_count):  # some columns may be NULL
+            pairs = zip(values.flatten(), others.flatten(), strict=True)
+            columns = [exchanged(column, [(places, other)]) for column, other in pairs]
+            values = pa.StructArray.from_arrays(columns, fields=list(values.type)) if columns else values
+            continue
         rows = np.arange(count)
         rows[places] = count + np.arange(len(places))
         if (rows >= count).all():
