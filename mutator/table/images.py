@@ -234,8 +234,8 @@ def equal_pairs(
 ) -> Flags:
     """Return which pairs have two images that are equal, but for fields that do not count.
 
-    updated: of the old ones. pairs: numbers of the new ones. Of old images with keys alone, the row hashes decide, as in
-    the overwrite.
+    updated: of the old ones. pairs: numbers of the new ones. Of old images with keys alone, the row hashes decide, as
+    in the overwrite.
     """
     order = np.argsort(pairs)
     chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
