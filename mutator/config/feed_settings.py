@@ -11,14 +11,15 @@ from typing import Any
 
 from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, newest_defaults, published
 from mutator.config.sources import shown
-from mutator.rules.envelopes import ENVELOPES, OF_MESSAGES
+from mutator.rules.envelopes import ENVELOPES, OF_MESSAGES, OF_PATCHES
 
 SHOWN_FIELDS, OP = "report.fields", "op.code.field.ordinal"
-# What marks the deletes of a feed; a full snapshot has none of it
+# What marks the deletes of a feed; a full snapshot has none of it, but may have fields that were not sent
+_OF_MESSAGES_ALONE = [name for name in OF_MESSAGES if name not in OF_PATCHES]
 OF_DELETES = (
     *(OP, "deleted.op.code", "upsert.op.code", "ignore.op.code", "truncate.op.code"),
     *("op.code.in.master", "op.code.keep"),
-    *dict.fromkeys((*(one.setting for one in ENVELOPES.values()), *OF_MESSAGES)),
+    *dict.fromkeys((*(one.setting for one in ENVELOPES.values()), *_OF_MESSAGES_ALONE)),
     *("deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 

@@ -23,7 +23,7 @@ from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import TOMBSTONES, Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
-from mutator.rules.envelopes import OF_MESSAGES, with_messages_of
+from mutator.rules.envelopes import OF_APPLIES, settings_after_apply
 from mutator.rules.epochs import EPOCHS
 from mutator.rules.order_types import NO_ORDER, is_same_order
 
@@ -186,7 +186,7 @@ class State:
     schemas: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # version -> form that its files began with; negative: of a dataset that it took over
-    # Of version 0, and how the newest apply that read messages did it.
+    # Of version 0, and how the newest applies with messages and with patches read them.
     settings: Mapping[str, Any] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
@@ -266,7 +266,7 @@ class State:
         """Return the state of a table after the next version."""
         if version.restored is not None:
             return self._restored(version, version.restored)
-        spec, schemas, settings = self.spec, self.schemas, with_messages_of(self.settings, version.settings)
+        spec, schemas, settings = self.spec, self.schemas, settings_after_apply(self.settings, version.settings)
         if version.spec is not None:
             spec = version.spec
             if self.spec and not is_same_order(self.spec["order"], spec["order"]):
@@ -300,7 +300,7 @@ class State:
 
     def _restored(self, version: Commit, restored: Restored) -> State:
         """Return the state after a restore: that of the earlier version, with the tags of the newest one."""
-        others = {name: one for name, one in self.settings.items() if name not in OF_MESSAGES}
+        others = {name: one for name, one in self.settings.items() if name not in OF_APPLIES}
         return replace(
             self,
             commit=bare(version),

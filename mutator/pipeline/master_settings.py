@@ -10,7 +10,7 @@ from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
 from mutator.rules.envelope_kind import DIALECT
-from mutator.rules.envelopes import OF_MESSAGES
+from mutator.rules.envelopes import OF_APPLIES, OF_PATCHES
 from mutator.rules.order_types import POSITION, Part, has_position, parts_of, recorded_fields, type_of_fields
 from mutator.storage import located, located_to_write
 
@@ -19,6 +19,7 @@ _ORDER = "temporal.ordering.field.ordinal"
 _TYPE, _PATTERN = "temporal.ordering.field.type", "sequence.pattern"
 _DELIMITER, _ADOPT, _SYNC = "field.delim.regex", "master.adopt", "sync.mode"
 _NAMES, _FORMAT, _FEED_FORMAT = "field.names", "input.format", "feed.format"
+_OF_DELTAS = frozenset((*OF_DELETES, *OF_PATCHES))
 _FILES_OF_DELETES = ("deleted.record.file.prefix", "deleted.record.file.pattern")
 # What one run does, may do, or writes. The others say how a feed is read, and the next one is read in the same way.
 _OF_ONE_RUN = frozenset(
@@ -101,7 +102,7 @@ def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str
         return {}
     given = {published(key): shown(value) for key, value in settings.items()}
     newest = known.feed_settings[-1].settings if known.feed_settings else {}
-    last = {key: value for key, value in newest.items() if key not in OF_DELETES} | _marks_of_deletes(known)
+    last = {key: value for key, value in newest.items() if key not in _OF_DELTAS} | _marks_of_deltas(known)
     left_out = {*_OF_ONE_RUN, DEFAULTS, *(name for name, one in SETTINGS.items() if one.default == last.get(name))}
     # A default belongs to the run that adds its field, and the specification has merge functions.
     kept = {key: value for key, value in last.items() if not (key in left_out or key.startswith(OF_FIELDS))}
@@ -113,10 +114,10 @@ def settings_after(known: State | None, settings: Mapping[str, Any]) -> dict[str
     return {name: value for name, value in {**found, **short}.items() if published(name) not in given}
 
 
-def _marks_of_deletes(known: State) -> dict[str, Any]:
-    """Return the settings of the newest run without a full snapshot that say what marks the deletes of its feed."""
+def _marks_of_deltas(known: State) -> dict[str, Any]:
+    """Return the settings of the newest run without a full snapshot that say what marks its deletes and patches."""
     runs = (one.settings for one in reversed(known.feed_settings) if not is_full(one.settings))
-    return {name: value for name, value in next(runs, {}).items() if name in OF_DELETES}
+    return {name: value for name, value in next(runs, {}).items() if name in _OF_DELTAS}
 
 
 def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], op: Any, *, is_named: bool) -> dict[str, Any]:
@@ -129,8 +130,8 @@ def _agreeing(kept: Mapping[str, Any], given: Mapping[str, str], op: Any, *, is_
     left_out = {name for names in _INSTEAD if changed.intersection(names) for name in names}
     if given.get(_SYNC) == "full" or changed.intersection((_OP, *_FILES_OF_DELETES)):
         left_out.update(OF_DELETES)
-    if DIALECT in changed:
-        left_out.update(OF_MESSAGES)
+    if DIALECT in changed or DIALECT in left_out & kept.keys():
+        left_out.update(OF_APPLIES)
     if is_named:
         left_out.add(_NAMES)
     found = {name: value for name, value in kept.items() if name not in left_out}

@@ -27,6 +27,9 @@ _DELETES, _OP = "delete.when", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
 OF_MESSAGES = (DIALECT, "feed.table", "unset.value", KEYS, "feed.time.unit", "feed.decimals")
+# Those that say which fields its rows leave unset
+OF_PATCHES = ("unset.value", "unset.absent", "columns.to.update", "ignore.null.updates")
+OF_APPLIES = tuple(dict.fromkeys((*OF_MESSAGES, *OF_PATCHES)))  # what a table takes from its applies
 _CODES = ("deleted.op.code", "upsert.op.code", "truncate.op.code")
 
 
@@ -62,16 +65,23 @@ ENVELOPES: Mapping[str, EnvelopeKind] = {
 }
 
 
-def with_messages_of(settings: Mapping[str, Any], applied: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a place after a run: how it read messages, unless the place has an op code field.
+def settings_after_apply(settings: Mapping[str, Any], applied: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a table after an apply: how the newest one with messages, or with patches, read them.
 
-    >>> with_messages_of({"key": "id", "feed.table": "t"}, {"feed.dialect": "canal-json", "reject.policy": "fail"})
+    A table that has an op code field reads no messages by default.
+
+    >>> settings_after_apply({"key": "id", "feed.table": "t"}, {"feed.dialect": "canal-json", "reject.policy": "fail"})
     {'key': 'id', 'feed.dialect': 'canal-json'}
+    >>> settings_after_apply({"op.code.field.ordinal": "op", "unset.value": "~"}, {"ignore.null.updates": "all"})
+    {'op.code.field.ordinal': 'op', 'ignore.null.updates': 'all'}
     """
-    if DIALECT not in applied or _OP in settings:
-        return settings
-    own = {name: value for name, value in settings.items() if name not in OF_MESSAGES}
-    return {**own, **{name: applied[name] for name in OF_MESSAGES if name in applied}}
+    names: tuple[str, ...] = ()
+    if DIALECT in applied:
+        names = OF_PATCHES if _OP in settings else OF_APPLIES
+    elif not applied.keys().isdisjoint(OF_PATCHES):
+        names = OF_PATCHES
+    own = {name: value for name, value in settings.items() if name not in names}
+    return {**own, **{name: applied[name] for name in names if name in applied}}
 
 
 def chosen_by(setting: str) -> tuple[str, ...]:

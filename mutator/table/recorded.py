@@ -17,7 +17,7 @@ from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
 from mutator.pipeline.master_settings import settings_of_state
 from mutator.rules.envelope_kind import DIALECT
-from mutator.rules.envelopes import OF_MESSAGES
+from mutator.rules.envelopes import OF_APPLIES
 
 CALL = "mutator.Table"
 _OPERATION = "write.operation"
@@ -50,7 +50,7 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
 
 def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config:
     """Return the configuration of an earlier apply. settings: those that its version has recorded."""
-    unset = dict.fromkeys(OF_MESSAGES, "") if settings else {}  # later versions may have read messages
+    unset = dict.fromkeys(OF_APPLIES, "") if settings else {}  # those of later versions
     return completed(as_recorded(settings), recorded_settings(snapshot, {**unset, **settings}), CALL, source=SOURCE)
 
 
@@ -62,8 +62,8 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
     given = set(map(published, settings))
     if is_full(settings) or (has_no_op_codes(settings) and OP in map(published, snapshot.state.settings)):
         given.update(OF_DELETES)
-    if OP in given or not _reads_as_before(snapshot, settings):
-        given.update(OF_MESSAGES)
+    if not _reads_as_before(snapshot, settings) or (OP in given and DIALECT in snapshot.state.settings):
+        given.update(OF_APPLIES)
     if snapshot.state.spec:
         given.add("order.epoch")  # that of the first apply
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}

@@ -5,9 +5,10 @@ and says of all files which rows are hidden and touched, as they were then. What
 depend on the earlier version, which may be cleaned later. Contents that were in log entries are in the new entry, too.
 
 Back go together: rows, tombstones, horizon, floor, the highest value of the last full snapshot, key, schema and
-settings of rows, the dialect of feeds, the feed files and the transactions that count as merged. So a feed that was
-merged later may be merged again, and one that was merged earlier is not. Tags stay, because they are names of versions.
-Runs that were given up stay so, because a writer that counts as dead must not come back to life.
+settings of rows, the dialect of feeds and what says which fields they leave unset, the feed files and the transactions
+that count as merged. So a feed that was merged later may be merged again, and one that was merged earlier is not. Tags
+stay, because they are names of versions. Runs that were given up stay so, because a writer that counts as dead must not
+come back to life.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
-from mutator.rules.envelopes import OF_MESSAGES
+from mutator.rules.envelopes import OF_APPLIES
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
@@ -132,7 +133,7 @@ class _Restore:
             tombstones=target.version.tombstones,
             files=tuple(file for file, _ in files),
             removed=tuple(head.files.column("path").filter(gone).to_pylist()),
-            settings={name: state.settings[name] for name in OF_MESSAGES if name in state.settings},
+            settings={name: state.settings[name] for name in OF_APPLIES if name in state.settings},
             restored=Restored(
                 version=self._number,
                 spec=spec,

@@ -141,12 +141,30 @@ def test_applies_to_a_table_give_what_the_model_gives(tmp_path: Path, name: str,
     work.put("first/m", master_of(place, "ab"), rng.choice(TYPED))
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
     table.apply(str(tmp_path / "first"))
-    settings = {
-        name.replace(".", "_"): value
-        for name, value in {**BY_NAME, **source.settings, "patch.unknown": unknown}.items()
-    }
+    first = {**source.settings, "patch.unknown": unknown}  # later applies take them from the table
 
     def merge(number: int) -> Any:
+        settings = {name.replace(".", "_"): value for name, value in (BY_NAME | ({} if number else first)).items()}
         return table.apply(str(tmp_path / f"feed{number}"), **settings).counts
 
     check(work, source, rng, place, merge, lambda: table.scan().to_arrow().to_pylist())
+
+
+def test_a_restore_or_another_dialect_makes_a_table_forget_how_fields_are_unset(tmp_path: Path) -> None:
+    table, work = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"}), Work(tmp_path)
+
+    def told(number: int, value: str, **settings: Any) -> Any:
+        work.put(f"{number}.csv", f"id,at,p\na,{number},{value}\n".encode())
+        table.apply(str(tmp_path / f"{number}.csv"), **settings)
+        return table.scan().to_arrow().to_pylist()[0]["p"]
+
+    assert told(1, "x", ignore_null_updates="all") == "x"
+    assert told(2, "~", unset_value="~", ignore_null_updates="") == "x"
+    assert told(3, "~") == "x"
+    assert told(4, "~", unset_value="") == "~"
+    table.restore(1)
+    assert told(5, "") == "x"
+    assert told(6, "~") == "~"
+    work.put("7.json", b'{"type": "insert", "data": {"id": "a", "at": "7", "p": null}, "xid": 7, "table": "t"}')
+    table.apply(str(tmp_path / "7.json"), feed_dialect="maxwell-json", order_by="at")
+    assert table.scan().to_arrow().to_pylist()[0]["p"] is None
