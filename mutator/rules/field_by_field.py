@@ -26,6 +26,7 @@ from mutator.rules.patched_key import (
     DELETE_OF_UNKNOWN,
     DELETED,
     INSERTED,
+    INSERTED_AFTER_PATCHES,
     LATE,
     LATE_CLEARED,
     LATE_CLEARED_WHOLLY,
@@ -310,8 +311,11 @@ class FieldByField:
             cases.append((unknown, patch))
         elif kind == TOMBSTONE:
             again = ~lives & ~older & deletes
+            lowest = flags(pc.equal(self._orders_at(self._old), encoded_lowest(self._type)))
+            first = self._was_waiting & (lowest | (self._rank[self._old] == self._rank[self._floor]))
             cases = [
-                (INSERTED, lives),
+                (INSERTED, lives & ~first),
+                (INSERTED_AFTER_PATCHES, lives & first),
                 (LATE_ON_TOMBSTONE, ~lives & older),
                 (NO_OP_ON_TOMBSTONE, again & ~self._was_waiting),
                 (NO_OP_ON_WAITING, again & self._was_waiting),

@@ -12,9 +12,10 @@ from mutator.rules.merged_fields import MergedKey, Merging, as_counted, differs
 from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_values import lowest_order
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, KeyMet, Mutation, Old, RowFields
-from mutator.rules.truth_table import FLOOR_TABLE, TRUTH_TABLE, Decision
+from mutator.rules.truth_table import FLOOR_TABLE, TRUTH_TABLE, WAITED, Decision
 
 INSERTED = TRUTH_TABLE["nothing", "upsert", None, None]
+INSERTED_AFTER_PATCHES = INSERTED._replace(reason=WAITED)  # and without a delete before them
 DELETE_OF_UNKNOWN = TRUTH_TABLE["nothing", "delete", None, None]
 UPDATED = TRUTH_TABLE["record", "upsert", False, False]
 DELETED = TRUTH_TABLE["record", "delete", False, None]
@@ -253,8 +254,11 @@ class KeyByField:
             decision = NO_OP if not older else LATE if is_kept else LATE_TOUCH
         elif self._is_there and below:
             decision = LATE_CLEARED
+        elif is_record:
+            decision = UPDATED
         else:
-            decision = UPDATED if is_record else INSERTED
+            is_first = old.kind == TOMBSTONE and bool(old.row) and old.order in (lowest_order(self._type), self._floor)
+            decision = INSERTED_AFTER_PATCHES if is_first else INSERTED
         return KeyMet(decision, row, order, sides, self._tied if is_record else None)
 
     @property

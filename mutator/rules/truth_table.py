@@ -20,7 +20,8 @@ class Decision(NamedTuple):
     winner: str | None  # outcome of the winning mutation
     master: str | None  # outcome of the master's record
     # Of a winner that is "rejected": why, for people. It changes nothing, whatever other writers have done since: its
-    # result is keep, keep tombstone, or drop where there was nothing.
+    # result is keep, keep tombstone, or drop where there was nothing. Of one that is "inserted": another note than
+    # REVIVED.
     reason: str = ""
 
 
@@ -96,6 +97,7 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 # remark that only changes of keys lead to.
 MOVED_ONTO = "moved onto a record"
 SEALED = "late after the seal"
+REVIVED, WAITED = "revived", "waited"  # a key inserted after a remembered delete, or after patches alone
 RARE = (
     "feed no mutations",
     "feed halves",
@@ -108,12 +110,13 @@ RARE = (
     "master truncated",
     "covered",
     "out of order",
+    WAITED,
     MOVED_ONTO,
     SEALED,
 )
 RARE_OUTCOMES = ("truncate", "combined", "patch of unknown", "waiting")
 # Remarks on keys, not outcomes of rows.
-NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
+NOTES = ("tied", "inserted and deleted", REVIVED, "below horizon", "duplicate IDs")
 
 
 def case_of(table: Mapping[Case, Decision], master: str, winner: str, *, older: bool, same: bool) -> Case:
@@ -161,7 +164,7 @@ def check_sums(counts: Mapping[str, int]) -> list[str]:
     """Return a message for each sum of the contract (3.3) that is wrong; an empty list accounts for every row.
 
     Keys of ``counts``: "feed rows", "master rows", "output rows", "tombstones in" and "tombstones out" as counted where
-    they were read and written; "feed <outcome>", "master <outcome>", "revived", "covered" (by
+    they were read and written; "feed <outcome>", "master <outcome>", "revived", "waited", "covered" (by
     the floor) and "expired" as decided key by key; "feed halves": mutations of a row beyond its first.
 
     >>> check_sums({"feed rows": 2, "feed inserted": 1, "output rows": 1})
@@ -184,7 +187,7 @@ def check_sums(counts: Mapping[str, int]) -> list[str]:
                 *("tombstones in", "feed deleted", "master deleted by absence", "feed delete of unknown"),
                 *("feed patch of unknown", "waiting of truncated"),
             ],
-            ["revived", "covered", "expired"],
+            [REVIVED, WAITED, "covered", "expired"],
         ),
     ]
     problems = []

@@ -105,6 +105,7 @@ class Place:
     seen: dict[Any, list[Seen]] = field(default_factory=dict)
     truncates: list[Seen] = field(default_factory=list)
     counts: list[Counter[str]] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)  # of the last run, on keys that are inserted
 
     def kept(self, key: Any) -> Kept:
         seen = [*self.seen.get(key, ()), *self.truncates]
@@ -112,7 +113,7 @@ class Place:
 
     def run(self, mutations: Sequence[Mutation]) -> Counter[str]:
         """Merge a run. mutations: by their precedence among those of one order value."""
-        number, counts = len(self.counts), Counter[str]()
+        number, counts, self.notes = len(self.counts), Counter[str](), Counter()
         truncates = [Seen((m.order, -1, number, at), m) for at, m in enumerate(mutations) if m.op == "T"]
         keys = {one.key for one in mutations if one.op != "T"}
         known = {key: self.kept(key) for key in keys}
@@ -144,6 +145,10 @@ class Place:
         below = last.place[:1] < highest(self.truncates, "T")[:1]
         found = outcome(before, after, last.mutation.op, last.mutation.order, self.order_in_row)
         found = "late" if below else found
+        if after.kind == RECORD and before.kind in (TOMBSTONE, WAITING):
+            floor = highest(self.truncates, "T")[:1]  # which is no delete of the key
+            is_alone = before.kind == WAITING and (before.deleted is None or (before.deleted,) <= floor)
+            self.notes["waited" if is_alone else "revived"] += 1
         counts = Counter({found: 1})
         counts.update("combined" if s.place in holders else "superseded" for s in here if s is not last)
         if found == "updated" and last.mutation.order < before.order:

@@ -169,6 +169,8 @@ class Directory:
         by_file = [Counter(one["outcomes"]) for one in report.feed_files if one["outcomes"] is not None]
         if len(by_file) == len(report.feed_files):
             assert +sum(by_file, Counter[str]()) == +Counter(found)
+        noted = {name: report.counts.get(name, 0) for name in ("revived", "waited")}
+        assert +Counter(noted) == self.model.notes
         assert bool(report.counts.get("out of order")) == ("out of order" in report.samples)
         assert {**found, "out of order": report.counts.get("out of order", 0)} == {
             name: counts[name] for name in {*COUNTED, "out of order"}

@@ -118,6 +118,9 @@ class VersionedTable:
         report = self.apply(self.feed(rows, rng))
         counts = self.model.run(rows)
         found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
+        assert {name: report.counts.get(name, 0) for name in ("revived", "waited")} == {
+            name: self.model.notes[name] for name in ("revived", "waited")
+        }
         assert {**found, "out of order": report.counts.get("out of order", 0)} == {
             name: counts[name] for name in {*COUNTED, "out of order"}
         }

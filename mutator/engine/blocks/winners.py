@@ -23,7 +23,7 @@ from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register, no_sides, with_values
 from mutator.rules.sort_order import key_order
-from mutator.rules.truth_table import MOVED_ONTO, SEALED, Decision
+from mutator.rules.truth_table import MOVED_ONTO, REVIVED, SEALED, Decision
 from mutator.rules.typed_values import unequal
 
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
@@ -244,7 +244,7 @@ class Winners(WinnerKeys):
             decided.append(Met(decision, chosen))
             self._count(decision, positions[chosen])
             if decision.winner == "inserted":
-                self.note("revived", positions[chosen])
+                self.note(decision.reason or REVIVED, positions[chosen])
             if decision.winner == "inserted" or decision.result == "wait":
                 self.note_horizon(positions[chosen])
         self.note_late(orders, old_orders, self.late[positions])
@@ -260,7 +260,7 @@ class Winners(WinnerKeys):
         self.tally.counts["feed updated"] += len(arrive)
         self.tally.won.add("updated", self.found.inputs[arrive])
         self.tally.counts["moved in"] += len(arrive)
-        self.note("revived", rest[moves == REVIVES])
+        self.note(REVIVED, rest[moves == REVIVES])
         rest = rest[moves != ARRIVES]
         none = np.zeros(len(rest), np.bool_)
         # A row of an overwrite is in a partition that it replaces: the floor, like a tombstone, does not make it late.

@@ -19,7 +19,7 @@ from mutator.rules.key_moves import LowsOfKey
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.merged_fields import TooLarge, too_large
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
-from mutator.rules.truth_table import MOVED_ONTO, SEALED, Decision
+from mutator.rules.truth_table import MOVED_ONTO, REVIVED, SEALED, Decision
 
 # Key, order value, commit time in ms, values beside it
 Tombstone = tuple[Key, Any, int, tuple[Any, ...]]
@@ -220,7 +220,7 @@ def _note_winner(
         tally.note("below horizon", key)
     if outcome == "inserted":
         if old.kind == TOMBSTONE:
-            tally.note("revived", key)
+            tally.note(decision.reason or REVIVED, key)
     elif outcome == "late":
         if old.kind != NOTHING and old.order > winner.order:  # else the floor is higher
             tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))

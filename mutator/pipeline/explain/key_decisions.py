@@ -24,7 +24,15 @@ from mutator.rules import register as rules
 from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, MOVED_ONTO, NOTES, RARE_OUTCOMES, SEALED
+from mutator.rules.truth_table import (
+    FEED_OUTCOMES,
+    MASTER_OUTCOMES,
+    MOVED_ONTO,
+    NOTES,
+    RARE_OUTCOMES,
+    SEALED,
+    WAITED,
+)
 
 _KEY = (b"",)  # all elements have the same key
 
@@ -150,7 +158,8 @@ def decide_key(
     master = next((name for name in removed if counts[f"master {name}"]), None)
     winner = ordered[-1] if ordered else None
     after = _after(before, winner, rows, buried, shown or bytes)
-    notes = tuple(name for name in (*NOTES, "out of order", "partly cleared", MOVED_ONTO, SEALED) if counts[name])
+    remarks = (*NOTES, WAITED, "out of order", "partly cleared", MOVED_ONTO, SEALED)
+    notes = tuple(name for name in remarks if counts[name])
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences, known_floor)

@@ -31,7 +31,7 @@ from mutator.pipeline.reports.sections import (
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.rules.envelopes import NO_ROWS
-from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, RARE_OUTCOMES, SEALED, records_deleted
+from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, RARE_OUTCOMES, REVIVED, SEALED, WAITED, records_deleted
 
 _FILES = 100  # of a page
 _PARTITIONS = 100  # of a page
@@ -52,7 +52,8 @@ REMARKS = {  # count -> noun, and the rest of a line
     "partly cleared": ("key", " of whose fields a truncate cleared some"),
     SEALED: ("key", " with a mutation older than a seal, which merge functions could not take into account in full"),
     "inserted and deleted": ("key", " inserted and deleted within this feed"),
-    "revived": ("key", " inserted again after a remembered delete"),
+    REVIVED: ("key", " inserted again after a remembered delete"),
+    WAITED: ("key", " inserted, for which patches waited"),
     "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
     "below horizon": ("insert", " older than the newest expired tombstone"),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES, REVIVED, WAITED
 
 
 class SumPart(NamedTuple):
@@ -56,7 +56,7 @@ def tombstone_sum(counts: Mapping[str, int]) -> Sum:
     rare = {"patches of unknown": "feed patch of unknown", "truncated, patches wait": "waiting of truncated"}
     plus |= {name: member for name, member in rare.items() if counts.get(member)}
     found = _sum(counts, "tombstones out", plus)
-    names = ("revived", "expired", *(name for name in ("covered",) if counts.get(name)))
+    names = (REVIVED, "expired", *(name for name in (WAITED, "covered") if counts.get(name)))
     minus = tuple(SumPart(name, -counts.get(name, 0)) for name in names)
     return Sum("tombstones", found.rows, (*found.parts, *minus))
 
