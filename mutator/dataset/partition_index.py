@@ -1,7 +1,7 @@
 """The partitions of a master and their files.
 
 A partition is identified by its directory, relative to the dataset: ``store_id=12/create_date=2026-01-31``. Its
-tombstones and row sequences are in directories of the same name below ``_mutator/``. If a record ID is unique in the
+tombstones and side files are in directories of the same name below ``_mutator/``. If a record ID is unique in the
 whole table, tombstones of records that never were in a partition have the directory "".
 """
 

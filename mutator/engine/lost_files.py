@@ -23,7 +23,7 @@ _AT_ONCE = 16  # files that a task compares with their checksums
 def lost_files(runner: Runner, plan: Plan) -> dict[str, str]:
     """Return the paths of damaged files, of those that the plan replaces, each with the reason.
 
-    A data file is lost with the file of its row sequences, and the other way round.
+    A data file is lost with its side file, and the other way round.
     """
     path, parts = _replaced(plan)
     tasks = [(path, parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]

@@ -196,10 +196,10 @@ class RowSides:
             return
         if self._row > len(self._sides):
             raise self._too_few()
-        raise damaged(self._file, "it has fewer rows than the file with their sequences")
+        raise damaged(self._file, "it has fewer rows than its side file")
 
     def _too_few(self) -> Damage:
-        return damaged(self._file, "it has more rows than the file with their sequences")
+        return damaged(self._file, "it has more rows than its side file")
 
 
 def _recorded_sides(plan: Reading, split: Split, file: Input) -> Any:

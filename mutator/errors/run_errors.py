@@ -269,20 +269,21 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "manifest.damaged": (
             "{path}: the manifest is damaged ({why}); {cure}, or set {master.adopt=true} to use the directory's files "
-            "as an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"
+            "as an unmanaged master, which forgets tombstones, order values beside rows and which feed files were "
+            "merged"
         ),
         "manifest.lost": (
             "{path}: the manifest cannot be put back ({why}); restore the directory from a copy, or set "
-            "{master.adopt=true} to use its files as an unmanaged master, which forgets tombstones, row sequences and "
-            "which feed files were merged"
+            "{master.adopt=true} to use its files as an unmanaged master, which forgets tombstones, order values "
+            "beside rows and which feed files were merged"
         ),
         "manifest.newer": (
             "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.files": (
             "{path}: the directory differs from its manifest: {what}; restore it from a copy, or set "
-            "{master.adopt=true} to use the files that are there as an unmanaged master, which forgets tombstones, row "
-            "sequences, which feed files were merged, and the rows of missing files"
+            "{master.adopt=true} to use the files that are there as an unmanaged master, which forgets tombstones, "
+            "order values beside rows, which feed files were merged, and the rows of missing files"
         ),
         "manifest.spec": (
             "{path}: {the master} was written with {name} = {before}, but this run has {now}; use the same setting, or "

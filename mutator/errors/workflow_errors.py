@@ -54,8 +54,8 @@ WORKFLOWS: dict[int, dict[str, str]] = {
     5: {  # state
         "partition.masters": (
             "{path}: contains masters with manifests of their own (_mutator/): {partitions}; one run over all of them "
-            "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
-            "or set {master.adopt=true} to use only their rows and forget the rest"
+            "would forget their tombstones, order values beside rows and merged feed files: go on with a run for each "
+            "partition, or set {master.adopt=true} to use only their rows and forget the rest"
         ),
         "partition.lost": (
             "{path}: lacks partitions that {writer} wrote: {partitions}; restore them from a copy, or, "

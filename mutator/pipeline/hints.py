@@ -35,6 +35,7 @@ from mutator.rules.op_codes import CodeFacts, codes_option, counted_codes
 from mutator.rules.order_types import parts_of, tuple_type
 from mutator.rules.order_units import epoch_unit
 from mutator.rules.snapshot_rows import OneTime
+from mutator.rules.unset_fields import NOT_SENT
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY
@@ -68,6 +69,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
             f"long, set {setting('snapshot.as.of')} to the lowest of its times: no newer record is deleted then"
         )
     yield from _tables_hints(plan, found)
+    yield from _unset_hints(plan, found)
     yield from _value_hints(plan, survey, side, samples)
     yield from _null_hints(plan, found)
     yield from _case_hints(found)
@@ -86,6 +88,17 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         else:
             yield f"A row should have {counted(layout.width, 'field')} because {plan.rows.width_from}, and {own}"
         break
+
+
+def _unset_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield a sentence on the first row that does not send what every row needs."""
+    for sample, file in found:
+        if NOT_SENT in sample.reason:
+            value = getattr(plan.rows.layouts[file.layout].unset, "value", None)
+            another = f"set another {setting('unset.value')}"
+            cure = "" if value is None else f", or, if {quoted_value(value)} is a value there, {another}"
+            yield f"A patch, too, has the field: have {place(file.source.name)} delivered with it{cure}"
+            return
 
 
 def _null_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
@@ -156,7 +169,8 @@ def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
     sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
     for reason in ("(order value)", "(op code) is not a known code"):
-        sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
+        others = (one for one in samples if reason in one.reason and NOT_SENT not in one.reason)
+        sample = next((one for one in others if one.path in sources), None)
         if sample is None:
             continue
         source = sources[sample.path]

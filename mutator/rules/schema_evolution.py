@@ -303,7 +303,9 @@ def resolve(
             fill[column.name] = default
         if lacking:
             filler = "NULL" if default is None else shown(default)
-            notes[f"field {column.name} is new in {base_name(base.path)}; rows without it get {filler}", ""] = []
+            is_of_others = any(other.path == base.path for other in lacking)  # the base has those of several files
+            path = having[0].path if is_of_others and having else base.path
+            notes[f"field {column.name} is new in {base_name(path)}; rows without it get {filler}", ""] = []
         for other in having:
             before = other.schema.field(column.name).type
             if other.typed and before not in (data_type, stored_as(data_type)):

@@ -87,7 +87,7 @@ def test_a_tree_of_masters_is_adopted_and_the_lost_parts_are_named(tmp_path, tre
 
     assert rows_by_directory(tmp_path / "out") == {"k=x": [b"b,10,x", b"a,15,x"]}
     (note,) = [note for note in report.notes if "adopted" in note]
-    assert "the tombstones, row sequences and merged feed files of its 2 partitions with manifests" in note
+    assert "the tombstones, order values beside rows and merged feed files of its 2 partitions with manifests" in note
     assert run(BY, str(tmp_path / "out"), None, tmp_path / "next").counts["output rows"] == 2
 
 

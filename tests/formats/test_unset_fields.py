@@ -56,6 +56,13 @@ def test_a_row_without_what_it_needs_is_a_reject(
     assert found.counts["feed inserted"] == 1
 
 
+def test_a_hint_says_that_every_row_has_what_it_needs(tmp_path: Path) -> None:
+    work = work_of(tmp_path)
+    work.put("feed/f.csv", HEAD + b"1,~,1,x\n")
+    with pytest.raises(DataError, match=r"delivered with it, or, if '~' is a value there, set another unset"):
+        work.run({"unset.value": "~"})
+
+
 FAULTS: list[tuple[dict[str, str], str]] = [
     ({"columns.to.update": "id"}, "field id is also a field of id.field.ordinals"),
     ({"unset.value": "~", "csv.null": "~"}, "unset.value: '~' is also csv.null, so nothing tells a field that is not"),
@@ -138,9 +145,20 @@ def test_a_field_that_may_be_unset_may_be_null(tmp_path: Path) -> None:
     assert "field name may be NULL from now on: a patch may begin a record without it" in report.notes
     assert [row["name"] for row in work.rows()] == ["lamp", None]
     work.put("own.avsc", str(avro(*fields)).replace("'", '"').encode())
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(ConfigError) as raised:
         work.run({"unset.absent": "true", "patch.unknown": "insert", "output.schema": str(tmp_path / "own.avsc")})
-    assert "a patch may begin a record without it; let it be NULL in the schema" in str(raised.value)
+    assert str(raised.value).endswith("a patch may begin a record without it; let it be NULL there")
+
+
+def test_a_note_names_the_file_that_adds_a_field(tmp_path: Path) -> None:
+    work = work_of(tmp_path)
+    work.put("feed/f1.csv", b"id,at,colour\n1,2,red\n")
+    work.put("feed/f2.csv", b"id,at,size\n1,3,7\n")
+    report = work.run({"unset.absent": "true"})
+    assert {
+        "field colour is new in f1.csv; rows without it get NULL",
+        "field size is new in f2.csv; rows without it get NULL",
+    } <= {*report.notes}
 
 
 def test_a_text_says_nothing_in_files_with_types(tmp_path: Path) -> None:

@@ -519,7 +519,7 @@ def test_forged_output_of_each_join_is_found(plain, joined):
     moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
     assert ("2 records in the file of another bucket" in problems(moved)) == (known.bucket_count is not None)
     lost = problems({first: rows[first][:-1]})
-    assert "fewer rows than the file with their sequences" in lost
+    assert "fewer rows than its side file" in lost
     tombstone = b"k0,1"  # deleted by the first feed
     by_bucket = {part.bucket: part.path for part in known.files}
     place = first if known.bucket_count is None else by_bucket[bucket_of((b"k0",), known.bucket_count)]

@@ -539,7 +539,7 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
         local_engine.verify(str(master))
     message = f"{caught.value} {verified(base).problems} {base.status().problems}"
     assert "--repair" not in message
-    assert "forgets tombstones, row sequences and which feed files were merged" in message
+    assert "forgets tombstones, order values beside rows and which feed files were merged" in message
     assert (
         "list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true"
         in message

@@ -273,7 +273,7 @@ class _Master:
             yield from rejected(plan, split, file, batch, receipt)
             block = batch.block
             if sides.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
-                raise damaged(file, "it has lines that are not rows, and sequences for each row")
+                raise damaged(file, "it has lines that are not rows, and a side file with values of each row")
             order, pieces = grouped(block.hashes(), plan.groups)
             index = pa.array(order)
             rows = block.rows.take(index)

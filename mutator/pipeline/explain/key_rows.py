@@ -59,7 +59,7 @@ def rows_of_key(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRo
 
 
 def _splits(number: int, file: Input) -> Sequence[Split]:
-    """Return the whole file; of a managed one the chunks of its checksum, each of which has its own row sequences."""
+    """Return the whole file; of a managed one the chunks of its checksum, each with its part of the side file."""
     if file.source.checksum is None:
         return [Split(number, 0, 0, None)]
     return [replace(split, input=number) for split in splits_of([file], _CHUNK, _CHUNK)]

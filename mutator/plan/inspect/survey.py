@@ -321,10 +321,10 @@ def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> t
     """Return a note on the state that is lost with the manifest. partitions: those with manifests of their own."""
     if partitions:
         lost = f"of its {counted(len(partitions), 'partition')} with manifests of their own are forgotten"
-        return (f"the master is adopted: the tombstones, row sequences and merged feed files {lost}",)
+        return (f"the master is adopted: the tombstones, order values beside rows and merged feed files {lost}",)
     if survey.state is None and any(file_names.is_data_file(source.name) for source in survey.master):
         what = "is adopted" if adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
-        return (f"the master {what}: its tombstones, row sequences and merged feed files are forgotten",)
+        return (f"the master {what}: its tombstones, order values beside rows and merged feed files are forgotten",)
     return ()
 
 

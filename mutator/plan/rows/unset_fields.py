@@ -76,7 +76,7 @@ def with_nulls(ops: OpSpec, fields: RunFields, found: ResolvedSchema, base: str,
     """Return a schema in which the fields that rows may leave unset may be NULL, as in records without a value for one.
 
     Where patches of unknown records wait, a record is there only after an upsert, which sets all fields. base: the path
-    of the file that gives the fields. given: the user has. Raises DataError where that excludes NULL.
+    of the file that gives the fields. given: the user has. Raises ConfigError where that excludes NULL.
     """
     if not ops.has_patches or ops.unknown == "wait":
         return found
@@ -87,8 +87,8 @@ def with_nulls(ops: OpSpec, fields: RunFields, found: ResolvedSchema, base: str,
     for name in others:
         why = "a patch may begin a record without it"
         if given:
-            what = f"may not be NULL, and {why}; let it be NULL in the schema"
-            raise error("schema.field", path=base, field=name, what=what)
+            faults = f"field {name} may not be NULL in {place(base)}, and {why}; let it be NULL there"
+            raise error("config", where=setting("output.schema"), faults=faults)
         position = schema.get_field_index(name)
         schema = schema.set(position, schema.field(position).with_nullable(True))
         notes.append(f"field {name} may be NULL from now on: {why}")

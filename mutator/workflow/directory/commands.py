@@ -205,7 +205,7 @@ def _damaged_dataset(base: Base, all_versions: Sequence[Commit], dataset: FoundD
 def restore(path: str, to: int, config: Config) -> RunOutcome:
     """Make an older version the master again, as a new version; the history stays complete.
 
-    The dataset comes back whole: its rows, tombstones, row sequences, horizon, floor and list of feed files.
+    The dataset comes back whole: its rows, tombstones, side files, horizon, floor and list of feed files.
     """
     target = MasterTarget(open_base(path), config)
     base, log = target.base, target.log
