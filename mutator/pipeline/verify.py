@@ -86,6 +86,15 @@ class PlaceVerification(PrintedReport):
         yield said(*([f"differs: {printable(one.text(self.path))}" for one in self.differences] or [self.same()]))
 
 
+def tombstones_in_words(tombstones: int, waiting: int) -> str:
+    """Return the number of tombstones, and how many of them patches wait beside.
+
+    >>> tombstones_in_words(1, 0), tombstones_in_words(3, 2)
+    ('1 tombstone', '3 tombstones (2 of patches that wait)')
+    """
+    return counted(tombstones, "tombstone") + (f" ({waiting:,} of patches that wait)" if waiting else "")
+
+
 @dataclass(frozen=True)
 class Verification(PlaceVerification):
     """A dataset compared with its manifest."""
@@ -103,8 +112,7 @@ class Verification(PlaceVerification):
     def size(self) -> str:
         """Return the number of data files, rows, bytes and tombstones."""
         size = counted(self.files, "data file"), counted(self.rows, "row"), counted(self.bytes, "byte")
-        waiting = f" ({self.waiting:,} of patches that wait)" if self.waiting else ""
-        return f": {', '.join(size)}, {counted(self.tombstones, 'tombstone')}{waiting}"
+        return f": {', '.join(size)}, {tombstones_in_words(self.tombstones, self.waiting)}"
 
     def same(self) -> str:
         """Return what was compared."""

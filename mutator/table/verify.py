@@ -11,7 +11,7 @@ from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
 from mutator.errors.display import command, counted, printable
 from mutator.pipeline.reports.sections import ReportSection, said
-from mutator.pipeline.verify import Difference, PlaceVerification
+from mutator.pipeline.verify import Difference, PlaceVerification, tombstones_in_words
 from mutator.table.apply import OpenRunner
 from mutator.table.clean_removal import StrayFiles, stray_files
 from mutator.table.verify_file import put_back
@@ -28,6 +28,7 @@ class TableVerification(PlaceVerification):
     files: int
     records: int
     tombstones: int
+    waiting: int  # tombstones that patches wait beside; 0 where the rows cannot be compared
     differences: tuple[Difference, ...]
     repaired: tuple[str, ...] = ()
     stray: StrayFiles | None = None  # None: the log cannot be read, so it is unknown which files it names
@@ -39,8 +40,8 @@ class TableVerification(PlaceVerification):
 
     def size(self) -> str:
         """Return the version, and its number of files, records and tombstones."""
-        size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
-        return f", version {self.version}: {', '.join(size)}"
+        size = counted(self.files, "file"), counted(self.records, "record")
+        return f", version {self.version}: {', '.join(size)}, {tombstones_in_words(self.tombstones, self.waiting)}"
 
     def same(self) -> str:
         """Return what was compared."""
@@ -64,7 +65,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     """
     for _ in range(_STARTS):
         walk = _walked(path)
-        differences, rebuilt, is_complete = _of_rows(walk, config_of, open_runner)
+        differences, rebuilt, waiting, is_complete = _of_rows(walk, config_of, open_runner)
         if differences or is_complete:
             break
     else:
@@ -84,7 +85,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     version = None if walk.snapshot is None else walk.snapshot.version
     numbers = (0, 0, 0) if version is None else (version.number, version.records, version.tombstones)
     stray = stray_files(path, walk.named | now.named) if walk.whole else None
-    return TableVerification(path, numbers[0], files, *numbers[1:], tuple(differences), tuple(repaired), stray)
+    return TableVerification(path, numbers[0], files, *numbers[1:], waiting, tuple(differences), tuple(repaired), stray)
 
 
 def _of_bookmarks(table: str) -> Iterator[Difference]:
@@ -104,18 +105,21 @@ def _walked(path: str) -> Walk:
     return walk
 
 
-def _of_rows(walk: Walk, config_of: Any, open_runner: OpenRunner) -> tuple[list[Difference], dict[str, bytes], bool]:
+def _of_rows(
+    walk: Walk, config_of: Any, open_runner: OpenRunner
+) -> tuple[list[Difference], dict[str, bytes], int, bool]:
     """Compare the files of a walk and their rows with the log.
 
-    Return (differences, key indexes that were made again by path, whether all keys could be compared). A verification
-    may take longer than the grace of a cleaning: the differences of files that no version has any more are left out.
+    Return (differences, key indexes that were made again by path, tombstones that patches wait beside, whether all keys
+    could be compared). A verification may take longer than the grace of a cleaning: the differences of files that no
+    version has any more are left out.
     """
     if walk.snapshot is None or not walk.snapshot.state.spec:
-        return [], {}, True
+        return [], {}, 0, True
     done = RowsOfTable(walk, config_of(walk.snapshot), open_runner)
     differences, rebuilt = done.differences(), done.rebuilt
     if not (differences and walk.is_cleaned_since()):
-        return differences, rebuilt, True
+        return differences, rebuilt, done.waiting, True
     now = _walked(walk.table)
     gone = [file for path, file in walk.files.items() if path not in now.files] if now.whole else []
     paths = {part.path for file in gone for part in file.stored()}
@@ -123,4 +127,5 @@ def _of_rows(walk: Walk, config_of: Any, open_runner: OpenRunner) -> tuple[list[
     live = set(walk.snapshot.files.column("path").to_pylist())
     newest = {part.path for file in gone if file.path in live for part in file.stored()}
     is_complete = not any(one.file in newest for one in differences)
-    return left, {path: content for path, content in rebuilt.items() if path not in paths}, is_complete
+    rebuilt = {path: content for path, content in rebuilt.items() if path not in paths}
+    return left, rebuilt, done.waiting, is_complete

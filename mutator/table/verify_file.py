@@ -18,6 +18,7 @@ from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_byt
 from mutator.dataset.versions.packs import RESTORE, inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.blocks.tombstone_columns import waits
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import verified_file
@@ -30,7 +31,7 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.pipeline.verify import Difference
 from mutator.plan.reading import Reading
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, wrong_orders
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.merged_fields import ENTRIES, wrong_entries
@@ -50,6 +51,7 @@ class VerifiedRows:
     numbers: RowHashes  # row hashes; zeros for tombstones
     orders: Any  # order values; None where they come from file names, so that only the key index has them
     partitions: Any = None  # object array, the directory of each row; None without partitions, and for tombstones
+    waits: Flags | None = None  # which tombstones patches wait beside; None for rows of records
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Checked:
     rows: VerifiedRows | None = (
         None  # the right entries of the key index, where it cannot be used and the rows can be read
     )
+    waiting: int = 0  # tombstones that no version hides, and patches wait beside; 0 if they cannot be read
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 
@@ -99,7 +102,10 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
         return Checked((*found, *_masks(file, hidden, None)), has_index=False)
     has_index, rows = index is not None and not wrong, rows or _of_index(file, index)
     found += [*_extents(plan, file, rows), *_masks(file, hidden, rows.keys)]
-    return Checked(tuple(found), has_index, None if has_index else rows, rebuilt)
+    waiting = np.flatnonzero(() if rows.waits is None else rows.waits)
+    for positions, _ in hidden:
+        waiting = np.setdiff1d(waiting, positions)
+    return Checked(tuple(found), has_index, None if has_index else rows, len(waiting), rebuilt)
 
 
 def _side_file(plan: Reading, snapshot: Snapshot, file: FileEntry, sides: FileEntry, orders: Any) -> list[Difference]:
@@ -153,7 +159,9 @@ def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:
     orders = None if plan.keeps_orders and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
     names = [part.partitions for part in parts if part.partitions is not None]
     keys = pa.concat_arrays([part.keys for part in parts])
-    return VerifiedRows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
+    waiting = [part.waits for part in parts if part.waits is not None]
+    either = [np.concatenate(found) if found else None for found in (names, waiting)]
+    return VerifiedRows(joined[0], keys, joined[1], orders, *either)
 
 
 def _data(plan: Reading, snapshot: Snapshot, file: FileEntry, stream: Any) -> Iterator[VerifiedRows]:
@@ -189,7 +197,7 @@ def _tombstones(plan: Reading, stream: Any) -> Iterator[VerifiedRows]:
         keys = [table.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(plan.key_width)]
         hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
         orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
-        yield VerifiedRows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
+        yield VerifiedRows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders, waits=waits(table))
 
 
 def _index(snapshot: Snapshot, file: FileEntry) -> KeyIndex:

@@ -56,6 +56,7 @@ class RowsOfTable:
         self._plan = plan_without_feed(self._snapshot, config)
         self._live = LiveRows(self._snapshot)
         self.rebuilt: dict[str, bytes] = {}
+        self.waiting = 0  # tombstones that patches wait beside
 
     def differences(self) -> list[Difference]:
         """Compare the files with the log, and their rows with the hidden rows and with each other."""
@@ -68,7 +69,9 @@ class RowsOfTable:
         self.rebuilt = {
             file.keys.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
         }
-        return found + self._twice(files, results)
+        live = {*self._snapshot.files.column("path").to_pylist()}
+        self.waiting = sum(one.waiting for file, one in zip(files, results, strict=True) if file.path in live)
+        return found + self._twice(files, results, live)
 
     def _plan_of(self, file: FileEntry) -> Reading:
         """Return the plan of the order that a file was written in."""
@@ -83,9 +86,12 @@ class RowsOfTable:
         rows = replace(self._plan.rows, layouts=layouts, order_type=found.order_type, orders_beside=found.orders_beside)
         return replace(self._plan, rows=rows, by_file_name=order["by"] == "file name")
 
-    def _twice(self, files: Sequence[FileEntry], results: Sequence[Checked]) -> list[Difference]:
-        """Return the keys with more than one live row or tombstone. One bucket is compared after the other."""
-        live, buckets = set(self._snapshot.files.column("path").to_pylist()), dict[int, list[_Part]]()
+    def _twice(self, files: Sequence[FileEntry], results: Sequence[Checked], live: set[str]) -> list[Difference]:
+        """Return the keys with more than one live row or tombstone. One bucket is compared after the other.
+
+        live: paths of the files of the snapshot.
+        """
+        buckets = dict[int, list[_Part]]()
         parts = [
             _Part(LiveExtent(file, extent, end - extent.rows), one.rows)
             for file, one in zip(files, results, strict=True)

@@ -156,7 +156,8 @@ class VersionedTable:
                 else:
                     state[row["id"]] = values
             assert state == shown[end]
-        assert self.table.verify(open_runner=open_runner).problems == ()
+        verified = self.table.verify(open_runner=open_runner)
+        assert (verified.problems, verified.waiting) == ((), len(self.model.all(WAITING)))
 
     def compact(self) -> None:
         """Rewrite all files; this changes no rows."""

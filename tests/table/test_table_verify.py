@@ -372,9 +372,9 @@ def test_rows_of_another_bucket_or_partition_are_named(tmp_path: Path, monkeypat
 def test_an_index_that_vanishes_after_its_check_is_named(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = verify_rows.RowsOfTable._twice
 
-    def without_index(self: Any, files: Any, results: Any) -> Any:
+    def without_index(self: Any, files: Any, *others: Any) -> Any:
         Path(table, files[0].index.path).unlink()
-        return compared(self, files, results)
+        return compared(self, files, *others)
 
     rewrite(table, 1, lambda version: version)
     monkeypatch.setattr(verify_rows.RowsOfTable, "_twice", without_index)

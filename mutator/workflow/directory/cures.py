@@ -108,8 +108,8 @@ def _path(base: Base) -> str:
 
 _ADOPTION = (
     "use the rows of the files that are there, without the rows of missing files, tombstones, order values beside rows "
-    "and the list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true and "
-    "the other settings as before, once feed files have arrived"
+    "and the list of merged feed files (one that is delivered again is merged again): run with -D master.adopt=true "
+    "and the other settings as before, once feed files have arrived"
 )
 _COPIED = 3  # files whose copies a message names
 
