@@ -182,6 +182,19 @@ class Overrides:
         self._part[rows], self._at[rows] = len(self._parts), np.arange(len(rows))
         self._parts.append(values)
 
+    def over(self, values: Any, places: Ints) -> tuple[Any, Ints]:
+        """Return a pa.Array with all values, and the place of the value of each row in it.
+
+        values, places: likewise, without those that replace others.
+        """
+        if not self._parts:
+            return values, places
+        own = self._part < 0
+        arrays = [values, *self._parts] if own.any() else self._parts
+        begins = np.cumsum([0, *map(len, arrays)])[len(arrays) - len(self._parts) :]
+        found: Ints = np.where(own, places, begins[self._part] + self._at)
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), found
+
     def among(self, values: Any, rows: Ints) -> Any:
         """Return a pa.Array with the replaced values. values: of some rows. rows: their numbers."""
         if not self._parts:

@@ -204,7 +204,8 @@ class Patches(Register):
                 met = met._replace(sides=no_sides(len(keys), self.side_columns))
             yield met._replace(keys=keys)
         if len(rest):
-            for met in self._by_field(events.chosen(rest), olds.chosen(rest), floor).decided():
+            own = olds.chosen(rest) if len(usual) else olds
+            for met in self._by_field(events.chosen(rest), own, floor).decided():
                 yield met._replace(keys=rest[met.keys])
 
     def truncated(self, olds: Olds, floor: Any) -> Iterator[Met]:

@@ -40,6 +40,8 @@ def prepare(
     many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)
+    if plan.register.reads_rows and not plan.is_partitioned:  # each task of a bucket decodes all of its rows
+        groups = min(groups, snapshot.state.buckets.most)
     return survey, replace(plan, groups=groups)
 
 

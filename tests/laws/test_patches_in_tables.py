@@ -17,9 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset.file_entry import DATA
+from mutator.engine.versions import live_rows
 from mutator.engine.versions.live_rows import LiveRows
+from mutator.errors import StateError
 from mutator.frames.dataset import Dataset
-from mutator.table import commit
+from mutator.table import commit, prepare
 from mutator.table.table import Table
 from tests.laws.test_patch_laws import FIELDS, mutation, world
 from tests.support import damaged_tables, local_engine
@@ -113,6 +115,67 @@ def test_a_field_that_is_added_again_has_the_order_value_of_its_row(merge: Merge
     merge({"id": ["2"], "at": [7], "p": ["w"]}, **{"removed.fields": "q", "unset.absent": "false"})
     found = merge({"id": ["1", "2"], "at": [8, 8], "p": ["late", "v"], "q": ["late", "new"]})
     assert [(row["p"], row["q"]) for row in found.values()] == [("z", None), ("v", "new")]
+
+
+def large_table(path: Path, letter: str = "p") -> Table:
+    """Create a table of two files, of which some rows are less than a 64th."""
+    table = Table.create(str(path / "table"), TYPED | {"key": "id,shard", "output.codec": "none"}, buckets=2)
+    rows = {"p": [f"{letter}{n}" for n in range(1000)], "id": [n // 2 for n in range(1000)], "at": [5] * 1000}
+    pq.write_table(pa.table(rows | {"shard": ["a", "b"] * 500, "q": list(range(1000))}), path / "0.parquet")
+    table.apply(str(path / "0.parquet"), open_runner=open_runner)
+    return table
+
+
+@pytest.mark.parametrize("count", [4, 600])
+def test_few_and_many_patches_of_a_large_file(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new patch, a late one that sets a field, an equal one and a late one that sets nothing, again and again."""
+    monkeypatch.setattr(prepare, "_GROUP", 1)  # byte of a feed that a task merges
+    table, reads, taken = large_table(tmp_path), list[tuple[str, list[str]]](), live_rows.taken_rows
+
+    def noted(table: str, data: Any, count: int, positions: Any, names: Any, **options: Any) -> Any:
+        reads.append((data.path, sorted(names)))
+        return taken(table, data, count, positions, names, **options)
+
+    monkeypatch.setattr(live_rows, "taken_rows", noted)
+    keys = list(range(0, 1000, 1000 // count))[:count]
+    kinds = [[(9, "new", None), (3, "late", 7), (5, None, key), (2, None, 8)][n % 4] for n, key in enumerate(keys)]
+    at, p, q = (pa.array([kind[place] for kind in kinds]) for place in range(3))
+    ids = {"id": [key // 2 for key in keys], "shard": ["ab"[key % 2] for key in keys]}
+    pq.write_table(pa.table({**ids, "at": at, "p": p, "q": q}), tmp_path / "1.parquet")
+    report = table.apply(str(tmp_path / "1.parquet"), open_runner=open_runner)
+
+    assert {name: report.counts[f"feed {name}"] for name in ("updated", "no-op", "late")} == {
+        "updated": count // 4,
+        "no-op": count // 4,
+        "late": count // 2,
+    }
+    found = {(row["id"], row["shard"]): row for batch in table.scan() for row in batch.to_pylist()}
+    assert len(found) == 1000
+    new = {key for key, kind in zip(keys, kinds, strict=True) if kind[0] == 9}
+    for key in range(1000):
+        row = found[key // 2, "ab"[key % 2]]
+        assert (row["at"], row["p"], row["q"]) == ((9, "new", key) if key in new else (5, f"p{key}", key))
+    assert len({path for path, _ in reads}) == len(reads) in (1, 2)
+    names = ["at", "p", "q"] if count > 4 else ["at", "id", "p", "q", "shard"]
+    assert all(own == names for _, own in reads)  # of few rows, the row hashes are verified
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+@pytest.mark.parametrize("damage", ["flip", "swap"])
+@pytest.mark.parametrize("count", [1, 600])
+def test_a_patch_takes_no_field_of_a_damaged_record(count: int, damage: str, tmp_path: Path) -> None:
+    table, other = large_table(tmp_path), large_table(tmp_path / "twin", "x")
+    for own, twin in zip(
+        *(sorted(Path(one.path).glob("_mutator/table/rows/*/*.rows")) for one in (table, other)), strict=True
+    ):
+        content = twin.read_bytes() if damage == "swap" else own.read_bytes().replace(b"p99", b"x99")
+        assert len(content) == own.stat().st_size
+        own.write_bytes(content)
+    ids = pa.table({"id": list(range(500 - count, 500)), "shard": ["a"] * count, "at": [9] * count, "q": [1] * count})
+    pq.write_table(ids.append_column("p", pa.nulls(count, pa.string())), tmp_path / "1.parquet")
+    with pytest.raises(StateError) as fault:
+        table.apply(str(tmp_path / "1.parquet"), open_runner=open_runner)
+    assert fault.value.kind == "table.file"
 
 
 @pytest.mark.parametrize("to", [{"order_by": "rank"}, {"order_by": "lsn", "order_keep": False}])

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, Overrides
 from mutator.rules.key_moves import lowest
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.row_hash import RowHashes, row_hashes
@@ -33,6 +33,21 @@ class RowsInPlace:
     array: Any  # pa.Array
     places: Ints  # of each row in the array
 
+    @classmethod
+    def of(cls, rows: Any, places: Ints) -> RowsInPlace:
+        """Return some rows. rows: pa.Array or RowsInPlace."""
+        return cls(rows.array, rows.places[places]) if isinstance(rows, cls) else cls(rows, places)
+
+    @classmethod
+    def over(cls, rows: Any, others: Overrides) -> RowsInPlace:
+        """Return rows, some of them replaced by others. rows: pa.Array or RowsInPlace."""
+        own = cls.of(rows, np.arange(len(rows)))
+        return cls(*others.over(own.array, own.places))
+
+    def field(self, number: int) -> RowsInPlace:
+        """Return a field of the rows, which are structs."""
+        return RowsInPlace(pc.struct_field(self.array, number), self.places)
+
     def __len__(self) -> int:
         return len(self.places)
 
@@ -40,6 +55,10 @@ class RowsInPlace:
     def nbytes(self) -> int:
         """Number of bytes of the rows and their places."""
         return int(self.array.nbytes) + self.places.nbytes
+
+    def rows(self) -> Any:
+        """Return all rows, a pa.Array."""
+        return self.array.take(pa.array(self.places))
 
     def take(self, rows: Any) -> Any:
         """Return some rows, a pa.Array. rows: pa.Array of int64, numbers of rows."""
@@ -113,7 +132,10 @@ def last_of_keys(found: Mutations, *, by_partition: bool) -> tuple[Mutations, In
     lows = found.lows
     if not pa.types.is_null(lows.type):
         lows = lowest(lows, found.orders, found.deletes, first)
-    return replace(found.take(last), counts=counts, mixed=mixed, upserts=upserts, lows=lows), first, last
+    in_place = {"rows": RowsInPlace.of(found.rows, last), "written": RowsInPlace.of(found.written, last)}
+    columns = Columns([found])
+    taken = Mutations.of(columns.take(last, [name for name in columns if name not in ("rows", "written")]) | in_place)
+    return replace(taken, counts=counts, mixed=mixed, upserts=upserts, lows=lows), first, last
 
 
 class BlockBag:
@@ -126,7 +148,7 @@ class BlockBag:
     def column(self, name: str) -> Any:
         """Return a whole column."""
         found = self._columns.joined(name)
-        return found.array.take(pa.array(found.places)) if isinstance(found, RowsInPlace) else found
+        return found.rows() if isinstance(found, RowsInPlace) else found
 
     def rows(self, name: str, rows: Ints) -> Any:
         """Return some rows of a column."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.engine.blocks.fold import BlockBag, last_of_keys
+from mutator.engine.blocks.fold import BlockBag, RowsInPlace, last_of_keys
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_names
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, known_floor_of, met_records, tombstone_table
@@ -78,11 +78,8 @@ class Winners(WinnerKeys):
         self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
         rows = np.flatnonzero(~leaves)
-        positions, old_orders, old_rows = (
-            positions[rows],
-            old_orders.take(pa.array(rows)),
-            old_rows.take(pa.array(rows)),
-        )
+        positions = positions[rows]
+        old_orders, old_rows = (column.take(pa.array(rows)) for column in (old_orders, old_rows))
         index = pa.array(positions)
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
@@ -151,9 +148,14 @@ class Winners(WinnerKeys):
         """Give the winners the order values and rows that they leave; return whether these are others."""
         if not any(self._left.values()):
             return False
-        orders, rows, _ = self.left(np.arange(len(self.found)))
+        orders = self.left_orders(np.arange(len(self.found)))
+        rows = RowsInPlace.over(self.found.written, self._left["rows"])
         self.found = replace(self.found, orders=orders, rows=rows, written=rows)
         return True
+
+    def all_sides(self) -> RowsInPlace:
+        """Return the side columns of the register that all winners leave."""
+        return RowsInPlace.over(no_sides(len(self.found), self.plan.side_columns), self._left["sides"])
 
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""

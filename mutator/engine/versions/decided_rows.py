@@ -31,7 +31,7 @@ class DecidedRows:
     settled: Flags  # for each winner, whether it is late or rejected
     orders: Any  # order value of each winner, or of the tombstone that it leaves
     row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
-    sides: Any = None  # side columns that each winner leaves, a pa.StructArray; None without side columns
+    sides: Any = None  # side columns that each winner leaves, RowsInPlace; None without side columns
     beside: Sequence[Any] = ()  # a column for each value beside tombstones
 
 

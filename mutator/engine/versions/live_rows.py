@@ -77,6 +77,7 @@ class KeptIndexes:
 
 IN_MEMORY = 64 << 20  # bytes of a remote file that is read once
 _BATCH = 1 << 12  # rows that are decoded at once
+_MANY = 64  # times the rows that are read of a file are all of its rows at least, if they are many
 
 
 class LiveRows:
@@ -214,6 +215,16 @@ class LiveRows:
             start += part.num_rows
         return self._block(file, positions, parts, layout)
 
+    def some_fields(self, file: FileEntry, positions: Ints, entries: Ints, layout: ColumnLayout) -> Any:
+        """Return the fields of a layout of rows of a file at some positions, a pa.StructArray.
+
+        positions, entries: as in ``rows``. Raises StateError for a damaged file: of many rows, the checksum of the file
+        is verified instead of their row hashes, so that no other fields are read.
+        """
+        if len(positions) * _MANY >= file.rows and stays_verified(self.snapshot.table, file):
+            return self.rows_of_whole(file, positions, layout).written()
+        return self.rows(file, positions, entries, layout).written()
+
     def rows_of_whole(self, file: FileEntry, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return rows as ``rows`` does. Before the first rows of a file, the checksum of the whole file is verified."""
         table = self.snapshot.table
@@ -273,8 +284,8 @@ class LiveRows:
         wanted = pa.schema([present.field(name) for name in layout.wanted])
         names = self.forms.stored(file.form, wanted.names)
         try:
-            evolved = (self.forms.evolved(part.select(names), file.form, wanted).combine_chunks() for part in parts)
-            batches = [batch for part in evolved for batch in part.to_batches()]
+            evolved = [self.forms.evolved(part.select(names), file.form, wanted) for part in parts]
+            batches = pa.concat_tables(evolved).combine_chunks().to_batches() if evolved else []
         except NotReadable as fault:
             raise damaged(self.snapshot.table, file, fault) from None
         return trusted_block(batches, positions, layout)

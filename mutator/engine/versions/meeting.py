@@ -28,7 +28,7 @@ from mutator.engine.versions.decided_rows import DecidedRows, Written
 from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import MetRows, meet_living, met_tombstone_orders
+from mutator.engine.versions.met_rows import MetRows, meet_living, met_tombstone_orders, old_rows
 from mutator.engine.versions.waiting import waiting_of
 from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
@@ -76,8 +76,9 @@ class Meeting:
         sides, every = None, np.arange(len(self._winners))
         beside: Sequence[Any] = ()
         if self._plan.side_columns:
-            sides = self._winners.left_sides(every)
-        if (waiting := self._winners.waiting(every)) is not None and any(len(rows) for rows, _ in self._bury):
+            sides = self._winners.all_sides()
+        is_buried = any(len(rows) for rows, _ in self._bury)
+        if is_buried and (waiting := self._winners.waiting(every)) is not None:
             beside = beside_columns(self._plan, *waiting)
         if self._winners.settle():
             self._hashed = None
@@ -169,7 +170,8 @@ class Meeting:
         winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
         highs = met_records(plan, met.highs)
         orders = found.orders.take(pa.array(met.numbers))
-        same = self._same(met, replaced)
+        # The register compares rows that it sees.
+        same = np.zeros(len(met.numbers), np.bool_) if reads else self._same(met, replaced)
         if plan.scope is not None:
             winners.tally.counts[MET_IN_PART] += int(same.sum())
             for file, rows in met.by_file(np.flatnonzero(~same)):
@@ -183,7 +185,7 @@ class Meeting:
             rows = np.arange(len(same))
             old = met.orders(plan, rows)
             sides = plan.sides(len(rows), old, kept.flatten()) if plan.side_columns else None
-            seen = met_records(plan, old), self._rows(met), sides
+            seen = met_records(plan, old), old_rows(plan, self._live, met, found.written), sides
         if len(rows):
             old = met_records(plan, met.orders(plan, rows) if old is None else old)
             new = orders.take(pa.array(rows))
@@ -249,15 +251,6 @@ class Meeting:
         for file, rows in met.by_file(upserts[is_likely]):
             same[rows] = self._equal(file, met, rows, replaced)
         return same
-
-    def _rows(self, met: MetRows) -> Any:
-        """Return the rows that winners meet, as they are written."""
-        layout, rows = self._plan.rows.layouts["master"], np.arange(len(met.numbers))
-        parts = [
-            self._live.rows(file, met.positions[own], met.entries[own], layout).written()
-            for file, own in met.by_file(rows)
-        ]
-        return pa.concat_arrays(parts) if parts else self._winners.found.written.take(pa.array(rows))
 
     def _kept(self, met: MetRows, replaced: Flags | None) -> Any:
         """Return the side columns of the rows that winners meet, a pa.StructArray; NULLs in replaced partitions."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.blocks.fold import RowsInPlace
 from mutator.engine.blocks.tombstone_columns import met_records
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
@@ -127,6 +128,28 @@ MetRows = RowsOfFile | RowsOfSmallFiles
 
 def _columns_of(met: MetRows, rows: Ints) -> dict[str, Any]:
     return {name: getattr(met, name)[rows] for name in ("numbers", "entries", "positions", "partitions")}
+
+
+def old_rows(plan: Plan, live: LiveRows, met: MetRows, written: Any) -> Any:
+    """Return the records that winners meet, as they are written. written: the rows of all winners.
+
+    Their IDs are those of the winners, and need not be read.
+    """
+    layout, known, winners = plan.rows.layouts["master"], dict[str, Any](), RowsInPlace.of(written, met.numbers)
+    for position in layout.id_fields:
+        column = winners.field(position).rows()
+        if not column.null_count:  # the row of a delete may lack its ID
+            known[layout.result.names[position]] = column
+    read = pa.schema([one for one in layout.result if one.name not in known])
+    if not len(read):
+        known, read = {}, layout.result
+    narrow = replace(layout, result=read, id_fields=(), order_fields=(), partition=())
+    files = met.by_file(np.arange(len(met.numbers)))
+    parts = [live.some_fields(file, met.positions[own], met.entries[own], narrow) for file, own in files]
+    if not parts:
+        return winners.rows()
+    columns = dict(zip(read.names, pa.concat_arrays(parts).flatten(), strict=True)) | known
+    return pa.StructArray.from_arrays([columns[one.name] for one in layout.fields], fields=layout.fields)
 
 
 def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
