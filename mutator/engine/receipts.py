@@ -132,6 +132,7 @@ class Receipts:
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
     joined: FileEntry | None = None  # pack that replaces several packs of filters
     runner: RunnerChoice | None = None  # None: one that nobody chose
+    carries: bool = False  # rows of the feed carry what the place had of other keys
 
     @property
     def floor(self) -> Any:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from mutator.engine.blocks import block_steps as blocks
+from mutator.engine.carried import held_in_files, with_carried, with_note
 from mutator.engine.ledger import with_rejects
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
@@ -14,6 +15,11 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
+    plan, note = with_carried(runner, plan, held_in_files(runner))
+    return with_note(_settled(runner, plan, staging), note)
+
+
+def _settled(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     if plan.replace_damaged and not plan.is_partitioned:
         from mutator.engine.lost_files import lost_files, without_files
 

@@ -11,6 +11,7 @@ from mutator.errors.parts import quoted_value, setting
 from mutator.rules.encodings import UTF8, lost
 
 if TYPE_CHECKING:
+    from mutator.rules.carried_fields import CarriedValues
     from mutator.rules.envelope import Envelope
 
 _SPLIT = f"split the file before that row; or, if it is a record, set {setting('header.check=false')}"
@@ -79,6 +80,7 @@ class Wrapped(NamedTuple):
     envelope: Envelope  # makes them so
     schema: Any  # pa.Schema of the file itself
     keys: KeyFile | None = None
+    carried: CarriedValues | None = None  # which rows get fields that they do not send
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.mistakes.orders import check_sequences, highest_order
+from mutator.plan.moved_unset import with_moved_unset
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.reading import ENDLESS, Chunks, Reading
 from mutator.plan.registers import register_of, with_patches
@@ -230,7 +231,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
-    inputs = numbered(survey.tombstones, master, survey.feed, rows)
+    feed = with_moved_unset(config, rows, survey.feed, versioned=survey.versioned)
+    inputs = numbered(survey.tombstones, master, feed, rows)
     size = effort.split_bytes
     # The tasks of a large feed read this size anyway, and a split has a cost of its own.
     splits = _FEED_TASKS if sum(one.bytes for one in survey.feed) < _TASKS * size else _FEED_SPLITS

@@ -200,6 +200,14 @@ class Envelope(ABC):
         return None
 
     @property
+    def change(self) -> tuple[tuple[str, str], ...]:
+        """The fields of ``beside`` that both halves of a changed key share where these are two rows, with their types.
+
+        No other row shares them: the delete of the old key is found by them. None where nothing says it.
+        """
+        return ()
+
+    @property
     def typed(self) -> Collection[str]:
         """The fields whose types the messages say."""
         return ()

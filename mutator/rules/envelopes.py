@@ -26,7 +26,7 @@ _MOST_TABLES = 20  # that rows show, rather than values of a column
 _DELETES, _OP = "delete.when", "op.code.field.ordinal"
 _SEQUENCES = "sequence.pattern"
 # The settings that say how the messages of a feed are read
-OF_MESSAGES = (DIALECT, "feed.table", "unset.value", KEYS, "feed.time.unit", "feed.decimals")
+OF_MESSAGES = (DIALECT, "feed.table", "unset.value", KEYS, "feed.time.unit", "feed.decimals", "moved.unset")
 # Those that say which fields its rows leave unset
 OF_PATCHES = ("unset.value", "unset.absent", "columns.to.update", "ignore.null.updates")
 OF_APPLIES = tuple(dict.fromkeys((*OF_MESSAGES, *OF_PATCHES)))  # what a table takes from its applies

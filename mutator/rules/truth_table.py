@@ -93,9 +93,9 @@ FEED_OUTCOMES = (
 )
 MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplicate", "rejected")
 # Counts that a commit records only where they are not 0: ignored rows with an op code, mutations of a row beyond its
-# first, those that are combined with a later one of their key, late ones that update fields, what truncates do, and a
-# remark that only changes of keys lead to.
-MOVED_ONTO = "moved onto a record"
+# first, those that are combined with a later one of their key, late ones that update fields, what truncates do, and the
+# remarks that only changes of keys lead to.
+MOVED_ONTO, MOVED_INCOMPLETE = "moved onto a record", "moved incomplete"
 SEALED = "late after the seal"
 REVIVED, WAITED = "revived", "waited"  # a key inserted after a remembered delete, or after patches alone
 RARE = (
@@ -113,6 +113,7 @@ RARE = (
     WAITED,
     MOVED_ONTO,
     SEALED,
+    MOVED_INCOMPLETE,
 )
 RARE_OUTCOMES = ("truncate", "combined", "patch of unknown", "waiting")
 # Remarks on keys, not outcomes of rows.

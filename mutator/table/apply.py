@@ -208,7 +208,7 @@ class _Merge:
 
     def _follow(self, head: Snapshot, winners: Sequence[Commit]) -> None:
         """Decide again about the keys that other versions changed."""
-        can = may_follow(self.snapshot, self.plan, self.version, winners)
+        can = not self.receipts.carries and may_follow(self.snapshot, self.plan, self.version, winners)
         if can and self.replaced is not None:
             can = may_follow_overwriting(self.replaced, (self.snapshot, head), winners)
         found = self._decisions.revised(head, winners) if can else None

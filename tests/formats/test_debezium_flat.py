@@ -43,7 +43,7 @@ def put(work: Work, rows: list[dict[str, Any]], form: str, name: str = "feed/f_1
 @pytest.mark.parametrize("form", ["json", "schema", "csv", "parquet", "avro", "orc"])
 @pytest.mark.parametrize("without", ["", "__op", "__deleted"])
 def test_flattened_rows(tmp_path: Path, form: str, engine: str, without: str) -> None:
-    work = Work(tmp_path, engine, FLAT)
+    work = Work(tmp_path, engine, {**FLAT, "moved.unset": "reject"})
     work.put("master/m", HEAD.empty_table(), "parquet")
     rows = [{name: value for name, value in row.items() if name != without} for row in ROWS]
     put(work, rows[:-2] if without == "__op" else rows, form)

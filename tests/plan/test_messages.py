@@ -60,8 +60,6 @@ def test_two_commands_merge_a_genuine_feed(
     found = settings_of(FEEDS / feed, Path("master") if typed else None)
     assert found == wanted | ({} if typed else first), found
     where = ["--master", "master"] if typed else []
-    if feed == "truncate-products":  # rows with a new key lack values
-        where += ["-D", "reject.policy=quarantine"]
     assert main(["init", *where, "--feed", str(FEEDS / feed)]) == 0, capsys.readouterr().out
     more = ["-D", "allow.empty.master=true"]
     assert main(["run", "--output", "out", *more]) == 0, capsys.readouterr().err

@@ -146,6 +146,15 @@ class OpSpec:
         "all fields comes, inserts the record with NULLs, or is a reject. The first run with patches decides",
         unset="wait",
     )
+    moved_unset: str | None = defined(
+        DELETES,
+        "moved.unset",
+        one_of("carry", "reject"),
+        None,
+        "what a message with a [new key](dialects.md#values-that-a-changed-key-does-not-send) does that does not send "
+        "all fields: it carries those of the old key's record, or is a reject",
+        unset="carry; reject in partitioned directories, and with `key.scope=partition`",
+    )
     absent: bool = defined(
         DELETES,
         "unset.absent",

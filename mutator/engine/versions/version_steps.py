@@ -20,6 +20,7 @@ import pyarrow as pa
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.read_blocks import read_runs
+from mutator.engine.carried import with_carried, with_note
 from mutator.engine.ledger import with_rejects, write_ledger
 from mutator.engine.partitions.locate import own_partitions
 from mutator.engine.receipts import LedgerReceipt, Receipts
@@ -29,6 +30,7 @@ from mutator.engine.tasks import read_tasks
 from mutator.engine.versions.apart import ApartFeed
 from mutator.engine.versions.apply_task import WrittenRows, apply_group
 from mutator.engine.versions.delta_files import ApplyTarget
+from mutator.engine.versions.live_keys import held_in_snapshot
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
@@ -38,8 +40,10 @@ def apply(
     runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget
 ) -> tuple[Receipts, tuple[WrittenRows, ...]]:
     """Apply the feed of a plan to a snapshot; return all receipts, and what the tasks wrote."""
+    plan, note = with_carried(runner, plan, partial(held_in_snapshot, snapshot))
     with runner.shared(plan) as shared:
-        return _met(runner, _grouped(runner, plan, shared), (plan, snapshot, target))
+        receipts, written = _met(runner, _grouped(runner, plan, shared), (plan, snapshot, target))
+    return with_note(receipts, note), written
 
 
 def overwrite(

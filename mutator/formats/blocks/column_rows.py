@@ -25,12 +25,12 @@ from mutator.formats.blocks.schema_rows import (
     deleted_and_upserted,
 )
 from mutator.formats.blocks.shown_rows import shown_rows
-from mutator.formats.blocks.unset_columns import cleared
+from mutator.formats.blocks.unset_columns import cleared, with_carried
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import checked, read_rows, without
-from mutator.formats.values.convert import converted
+from mutator.formats.values.convert import converted, from_base64, is_binary
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
 from mutator.formats.values.typed_text import from_base64, is_binary, values_of
@@ -174,6 +174,18 @@ class ColumnBlockType(SchemaBlockType):
         for found in read_rows(layout.format, content, layout.schema, layout.wanted, layout.dialect):
             yield _batch(found, layout, trusted)
 
+    def read_with(self, content: Content, layout: ColumnLayout, fields: Sequence[Any]) -> Iterator[tuple[Batch, Any]]:
+        """Read rows of the feed; yield with each batch the values of further fields in its rows, a pa.RecordBatch.
+
+        fields: pa.Fields, of which the layout may have some.
+        """
+        names = tuple(dict.fromkeys((*layout.wanted, *(one.name for one in fields))))
+        own = [one for one in fields if layout.schema.get_field_index(one.name) < 0]
+        for found in read_rows(layout.format, content, pa.schema([*layout.schema, *own]), names, layout.dialect):
+            batch = _batch(found, layout, False)
+            rows = np.searchsorted(found.offsets, batch.block.offsets)
+            yield batch, found.batch.select([one.name for one in fields]).take(pa.array(rows))
+
     def contents(self, rows: Any) -> Any:
         """Return bytes that are equal for equal rows alone."""
         return row_bytes(rows)
@@ -253,8 +265,10 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
     read, unset = (found, {}) if layout.unset is None else cleared(found, layout, bad_rows)
-    masks = layout.masks_of(unset, bad_rows, delete)
     columns = _converted(read, layout, bad_rows, delete, unset, trusted)
+    if found.carried is not None:
+        columns, unset = with_carried(found.carried, found.offsets, delete, unset, columns, layout.result.names)
+    masks = layout.masks_of(unset, bad_rows, delete)
     if found.joined and len(again := deleted_and_upserted(found.offsets, columns, layout.id_fields, delete)):
         return _batch(found.without(again), layout, trusted)
     parsed, partitions = (None, None) if trusted else _checked(read, columns, layout, bad_rows, delete)

@@ -1,6 +1,6 @@
-"""Find the fields that rows of typed columns leave unset, whatever they have there."""
+"""Find the fields that rows of typed columns leave unset, whatever they have there, and fill those that rows carry."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from mutator.formats.blocks.schema_rows import BadRows
 from mutator.formats.files.file_format import RowBatch
-from mutator.rules.byte_columns import Flags
+from mutator.rules.byte_columns import Flags, Ints, exchanged
+from mutator.rules.carried_fields import CarriedValues
 from mutator.rules.order_columns import flags
 
 
@@ -40,3 +41,24 @@ def cleared(found: RowBatch, layout: Any, bad_rows: BadRows) -> tuple[RowBatch, 
             column = column.take(pa.array(np.arange(count), mask=unset[name]))
             batch = batch.set_column(position, batch.schema.field(position).with_nullable(True), column)
     return replace(found, batch=batch), unset
+
+
+def with_carried(
+    carried: CarriedValues,
+    offsets: Ints,
+    deletes: Flags,
+    unset: Mapping[str, Flags],
+    columns: Sequence[Any],
+    names: Sequence[str],
+) -> tuple[list[Any], dict[str, Flags]]:
+    """Return columns with the values that rows carry, and which rows leave a field unset still.
+
+    offsets, deletes: of the rows. columns: of the result, with the names.
+    """
+    columns, left = [*columns], {**unset}
+    for name, (rows, values) in carried.in_rows(offsets, unset, deletes).items():
+        number = names.index(name)
+        columns[number] = exchanged(columns[number], [(rows, values.cast(columns[number].type))])
+        left[name] = unset[name].copy()
+        left[name][rows] = False
+    return columns, left

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.carried_fields import CarriedValues
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class RowBatch:
     joined: bool = False  # two rows may be of one row of the file, and have its offset
     as_text: bool = False  # values are text, in columns of large_binary, and the run decides their types
     unset: Mapping[str, Flags] = field(default_factory=dict)  # which rows leave a field unset, which is NULL; by name
+    carried: CarriedValues | None = None  # values of such fields, by the offsets of rows
 
     def without(self, rows: Ints) -> RowBatch:
         """Return the batch without some of its rows."""

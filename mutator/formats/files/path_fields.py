@@ -75,6 +75,7 @@ def _unwrapped(
             raise OtherForm(str(fault), fault.cure) from None
         raw = found.raw if found.as_text else None  # else no text that a person reads
         found = replace(found, batch=batch.select(list(names)), as_text=found.as_text or as_text, raw=raw, unset=unset)
+        found = replace(found, carried=wrapped.carried)
         if rows is not None:
             lines = None if raw is None else partial(_lines, raw, rows)
             offsets, numbers = found.offsets[rows], found.numbers[rows]

@@ -31,7 +31,16 @@ from mutator.pipeline.reports.sections import (
 )
 from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.rules.envelopes import NO_ROWS
-from mutator.rules.truth_table import FEED_OUTCOMES, MOVED_ONTO, RARE_OUTCOMES, REVIVED, SEALED, WAITED, records_deleted
+from mutator.rules.truth_table import (
+    FEED_OUTCOMES,
+    MOVED_INCOMPLETE,
+    MOVED_ONTO,
+    RARE_OUTCOMES,
+    REVIVED,
+    SEALED,
+    WAITED,
+    records_deleted,
+)
 
 _FILES = 100  # of a page
 _PARTITIONS = 100  # of a page
@@ -48,6 +57,7 @@ HIDDEN = "Files with hidden names or names of unfinished files, which were ignor
 REMARKS = {  # count -> noun, and the rest of a line
     "tied": ("tied key", ": mutations with the highest order value that differ"),
     MOVED_ONTO: ("key", " with a record onto which another one moved, so that one of both is lost"),
+    MOVED_INCOMPLETE: ("key", " with a new record that lacks fields, which the feed and the place do not have"),
     "out of order": ("key", " with a mutation older than the record, which changed fields that are older still"),
     "partly cleared": ("key", " of whose fields a truncate cleared some"),
     SEALED: ("key", " with a mutation older than a seal, which merge functions could not take into account in full"),

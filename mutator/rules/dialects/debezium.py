@@ -12,7 +12,8 @@ What is easily read wrong:
 
 - A value that the database did not send is the text ``__debezium_unavailable_value``, or its bytes, or a list of these.
   An update leaves the field unset. The new half of a changed key (a ``c`` after a ``d``) may have it, too: the value is
-  in the row of the old key, so it is a reject.
+  in the row of the old key. Both halves have one position in the log, and the headers that name the keys are no part of
+  a file. No other ``c`` has it, and neither has an ``r``.
 - A member that ``after`` lacks is NULL: a message has all columns that the table had, so it had no such column.
 - Without REPLICA IDENTITY FULL, ``before`` of a delete has NULL, "" or 0 in the fields outside of the key.
 - ``ts_ms`` and ``source.ts_ms`` order nothing: the first is the clock of the connector, the second is the same in all
@@ -23,6 +24,7 @@ What is easily read wrong:
 from __future__ import annotations
 
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +43,7 @@ from mutator.rules.dialects.debezium_messages import (
     SAY,
     SERVER,
     TABLE_PATHS,
+    TOTAL,
     column_types,
     objects_in,
     order_parts,
@@ -55,6 +58,7 @@ from mutator.rules.dialects.messages import (
     FIELD,
     ORDER_TYPES,
     SHOWN,
+    LineMarks,
     MessageRows,
     distinct,
     named_keys,
@@ -63,7 +67,7 @@ from mutator.rules.dialects.messages import (
     table_name,
     with_values,
 )
-from mutator.rules.dialects.unsent_values import unsent
+from mutator.rules.dialects.unsent_values import IN_JSON, no_values, unsent
 from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
 from mutator.rules.epochs import UNNAMED
 from mutator.rules.order_columns import flags
@@ -80,7 +84,8 @@ _NEW_MEMBER = "which none of the first rows of the table has; name it in output.
 class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
-    update, delete, kind, no_key = b"u", b"d", "op", NO_KEY
+    update, delete, arrival, kind, no_key = b"u", b"d", b"c", "op", NO_KEY
+    marks = LineMarks(IN_JSON, re.compile(rb'"(?:__)?op"\s*:\s*"[cC]"|"before"\s*:\s*\{'))
     sends_all = "REPLICA IDENTITY FULL sends all values"
     unit: str | None = None
     decimals: str | None = None
@@ -95,6 +100,10 @@ class DebeziumRows(MessageRows):
     @abstractmethod
     def unwrap(self, batch: Any, records: Any, keys: Keys | None = None) -> Unwrapped:
         """Return rows of records."""
+
+    def lacks(self, column: Any) -> Flags:
+        """Return where an image before a change has no value of a field: also what stands for one that is not known."""
+        return no_values(column)
 
     def unwrap_with_keys(self, batch: Any, records: Any, keys: Keys) -> Unwrapped:
         """Return rows of records, with the keys of deletes that have none."""
@@ -139,6 +148,12 @@ class DebeziumMessages(DebeziumRows):
     def leaves_unset(self) -> bool:
         """Whether the database may not send a value."""
         return self.connector not in ALL_SENT
+
+    @property
+    def change(self) -> tuple[tuple[str, str], ...]:
+        """The position of the change in the log."""
+        parts = () if self.connector is None else order_parts(self.connector)
+        return tuple((part.name, part.type) for part in parts if part is not TOTAL)
 
     @property
     def epoch(self) -> str | None:

@@ -90,6 +90,11 @@ class DebeziumFlat(DebeziumRows):
         return ()
 
     @property
+    def change(self) -> tuple[tuple[str, str], ...]:
+        """The position of the change in the log."""
+        return self.order
+
+    @property
     def leaves_unset(self) -> bool:
         """Whether the database may not send a value, as far as the added fields say which one it is."""
         others = {prefix + name for prefix in ("__", "__source_") for name in ("file", "change_lsn", "event_serial_no")}
@@ -167,7 +172,8 @@ class DebeziumFlat(DebeziumRows):
                 codes[row] = b"d" if has_key[row] else rejected(NO_KEY)
         delete, updates = (np.array([code == own for code in codes], np.bool_) for own in (self.delete, self.update))
         own = {name: one for name, one in columns.items() if not is_added(name)}
-        codes, own, unset = self.with_unset(codes, own, unsent(own) if self.leaves_unset else {}, updates)
+        lacking = unsent(own) if self.leaves_unset else {}
+        codes, own, unset = self.with_unset(codes, own, lacking, self.may_lack(codes, updates))
         columns |= own
         found = dict[str, Any]()
         for name, column in columns.items():

@@ -14,7 +14,8 @@ from mutator.rules.dialects.messages import SHOWN, OrderPart, rejected
 from mutator.rules.epochs import Epochs, cure_of
 from mutator.rules.json_paths import NULLS, OTHERS, read_as
 
-_TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
+# It differs in both halves of a changed key, and in copies of a message after a restart of the connector.
+TOTAL = OrderPart("transaction.total_order", "long", "transaction.total_order")
 # Its value is the epoch of the server, whose binary log has numbers of its own.
 SERVER = OrderPart("source.server_id", "long", "source.server_id")
 NO_SERVER = (b"0", b"", None)  # the IDs in rows of snapshots
@@ -31,7 +32,7 @@ ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
     "postgresql": (
         OrderPart("source.sequence[0]", "long", "source.sequence", r'^\s*\[\s*"(?P<part>[0-9]+)"'),
         OrderPart("source.lsn", "long", "source.lsn"),
-        _TOTAL,
+        TOTAL,
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,

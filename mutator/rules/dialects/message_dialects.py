@@ -100,6 +100,7 @@ _OF_DEBEZIUM = {
 }
 
 
+_MOVED = {"moved_unset": "moved_unset"}  # of messages that may change a key, and not send all fields
 _UPSERTS = ("bootstrap-insert", "init", "insert", "load", "update")
 
 
@@ -132,7 +133,7 @@ def _with_images(
         DIALECT,
         decides,
         f"the {kind.rpartition('.')[2]} of a message says what it does",
-        OF_TABLES,
+        {**OF_TABLES, **(_MOVED if leaves_unset else {})},
         ("json",),
         leaves_unset=leaves_unset,
         recognizes=_messages(kind, _CODES[dialect], members[:needed], images) if needed else _is_dms_json,
@@ -140,7 +141,7 @@ def _with_images(
     )
 
 
-_SAID_OF_DEBEZIUM_AVRO = {**OF_TABLES, KEY_FILES: KEY_FILES}
+_SAID_OF_DEBEZIUM_AVRO = {**OF_TABLES, **_MOVED, KEY_FILES: KEY_FILES}
 _SAID_OF_DEBEZIUM = {**_SAID_OF_DEBEZIUM_AVRO, "unit": "time_unit", "decimals": "decimals"}
 
 

@@ -6,6 +6,7 @@ the old key, and an upsert of the new one.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,6 +138,13 @@ def named_keys(keys: Sequence[Any]) -> tuple[str, ...]:
     return tuple(keys)
 
 
+class LineMarks(NamedTuple):
+    """What some lines have. Each pattern begins with a literal, by which it is found fast."""
+
+    any_of: tuple[re.Pattern[bytes], ...]  # few lines have one of these
+    line: re.Pattern[bytes]  # and these lines have this, too
+
+
 @dataclass(frozen=True, kw_only=True)
 class MessageRows(OpCodeField):
     """What all dialects of messages share."""
@@ -148,6 +156,9 @@ class MessageRows(OpCodeField):
     codes: ClassVar[Mapping[bytes, bytes]] = {}  # value of that member -> op code, where these differ
     no_key: ClassVar[str] = ""  # why a delete without a key is a reject, where a file of keys may have it
     sends_all: ClassVar[str] = ""  # a part of a message: how the values of all fields come into messages
+    arrival: ClassVar[bytes | None] = None  # the op code of a row with a new key, whose old one another row deletes
+    marks: ClassVar[LineMarks | None] = None  # of lines with a new key and unset fields; None: any may be one
+    moved_unset: str | None = None  # reject: a row with a new key must not leave fields unset
     table: str | None = None  # schema.table, as the user gives it
     others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
     keys: tuple[str, ...] = ()
@@ -163,6 +174,11 @@ class MessageRows(OpCodeField):
     def spelled(self, codes: Collection[bytes]) -> tuple[Any, Collection[bytes]]:
         """Return the member that says what a message does, and its values."""
         return self.kind or self.field, [value for value, code in self.codes.items() if code in codes] or codes
+
+    @property
+    def carries(self) -> bool:
+        """Whether a row with a new key may leave fields unset, which the row of its old key has."""
+        return self.moved_unset != "reject"
 
     @property
     def keyless_delete(self) -> bytes | None:
@@ -192,13 +208,20 @@ class MessageRows(OpCodeField):
 
         images: the columns before and after, of the same names and of the key. orders: columns. records: as for
         ``unwrap``. rows: the number of the row of the file that each change is in; None: each is of its own. unset:
-        which changes have no value of a field, by name. An update leaves it unset, where it keeps the key.
+        which changes have no value of a field, by name. An update leaves it unset; one with a new key takes it from the
+        image before, or ``carries`` it.
         """
         codes, (before, after) = [*codes], images
         updates = np.array([code == self.update for code in codes], np.bool_)
         moved = self._moved(before, after, updates)
         if unset:
-            codes, after, unset = self.with_unset(codes, after, unset, updates & ~moved)
+            # Of several changes in a row of the file, one may replace another
+            alone = np.ones(len(codes), np.bool_) if rows is None else np.bincount(rows)[rows] == 1
+            may = updates & ~moved
+            if self.carries:
+                after, unset = self._from_before(images, unset, moved & alone)
+                may |= self.may_lack(codes, updates) & alone
+            codes, after, unset = self.with_unset(codes, after, unset, may)
             moved &= np.array([code == self.update for code in codes], np.bool_)
         if moved.any():  # the delete is the first of two rows
             index = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
@@ -231,6 +254,29 @@ class MessageRows(OpCodeField):
         found[FIELD] = pa.array(codes, _BYTES)
         unset = {name: own for name, own in unset.items() if name in found}
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows, True, unset)
+
+    def may_lack(self, codes: Sequence[bytes | None], updates: Flags) -> Flags:
+        """Return which rows may leave fields unset. updates: those that update a record."""
+        if not self.carries or self.arrival is None:
+            return updates
+        return updates | np.array([code == self.arrival for code in codes], np.bool_)
+
+    def _from_before(
+        self, images: tuple[Mapping[str, Any], Mapping[str, Any]], unset: Mapping[str, Flags], moved: Flags
+    ) -> tuple[Mapping[str, Any], Mapping[str, Flags]]:
+        """Return images after changes of keys with what those before have, and which changes lack a field still."""
+        before, after = images
+        columns, found = {**after}, {**unset}
+        for name, own in unset.items():
+            lacks = self.lacks(before[name])
+            filled = own & moved & ~lacks
+            columns[name] = pc.if_else(pa.array(filled), before[name], after[name])
+            found[name] = own & ~filled
+        return columns, {name: own for name, own in found.items() if own.any()}
+
+    def lacks(self, column: Any) -> Flags:
+        """Return where an image before a change has no value of a field. column: of the image."""
+        return flags(column.is_null())
 
     def with_unset(
         self, codes: Sequence[bytes | None], after: Mapping[str, Any], unset: Mapping[str, Flags], may: Flags

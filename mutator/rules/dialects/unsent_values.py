@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,12 @@ _PLACEHOLDERS = [
     ),
 ]
 
+# Any of these in a line of JSON; the last are the bytes of the text, as a list has them.
+IN_JSON = (
+    *(re.compile(one.encode()) for one in (_PLACEHOLDER, _IN_BASE64, _IN_UUIDS)),
+    re.compile(rb"95,\s*95,\s*100,\s*101,\s*98,"),
+)
+
 
 def unsent(columns: Mapping[str, Any]) -> dict[str, Flags]:
     """Return which rows leave a field unset, because the database did not send its value, by field; those with any.
@@ -42,6 +49,18 @@ def unsent(columns: Mapping[str, Any]) -> dict[str, Flags]:
     """
     found = {name: _is_placeholder(column) for name, column in columns.items()}
     return {name: rows for name, rows in found.items() if rows.any()}
+
+
+def no_values(column: Any) -> Flags:
+    """Return where an image before a change has no value: NULL, a placeholder, or the empty value of a needed column.
+
+    PostgreSQL logs the columns of the replica identity alone, and Debezium writes an empty value in other columns that
+    are never NULL. Lists and maps are not looked into.
+    """
+    if not is_text(column.type):
+        return np.ones(len(column), np.bool_)
+    empty = pa.array([b"", b"[]", b"{}"], pa.large_binary()).cast(column.type)
+    return flags(column.is_null()) | flags(pc.is_in(column, value_set=empty)) | _is_placeholder(column)
 
 
 def _is_placeholder(column: Any) -> Flags:
