@@ -31,10 +31,10 @@ from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import in_present_order
 from mutator.pipeline.explain.explained_feed import shown_content
 from mutator.pipeline.explain.feed_reading import GivenFiles, feed_reading
-from mutator.pipeline.explain.field_origins import field_orders, waiting_fields
+from mutator.pipeline.explain.field_origins import waiting_fields
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, key_values
-from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
+from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation, field_orders
 from mutator.pipeline.explain.key_rows import form_of
 from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, key_as_read
 from mutator.pipeline.explain.walk import explain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mutator.cli import main
 from mutator.rules.truth_table import MOVED_INCOMPLETE
 from mutator.table.table import Table
 from tests.support.dialect_stories import lines
@@ -101,3 +103,27 @@ def test_events_that_come_late_leave_what_the_model_has(tmp_path: Path, place: s
         assert moved.rows() == model.rows()
         assert report.counts.get(MOVED_INCOMPLETE, 0) == len(wanted)
         assert [int(key) for key in report.samples.get(MOVED_INCOMPLETE, [])] == wanted[:5]
+
+
+@pytest.mark.parametrize("place", ["blocks", "table"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.rest) for seed in range(1, 8))])
+def test_explain_says_what_is_carried(
+    tmp_path: Path, place: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(f"{place} {seed}")
+    events = story(rng, rng.randint(12, 24), truncates=False)
+    moved, half = Moved(tmp_path, place, "debezium", "wait", {}), len(events) // 2
+    for run in (events[:half], events[half:]):
+        moved.run(run, rng)
+    where = tmp_path / "table" if place == "table" else moved.work.output
+    feeds = [f"--feed={tmp_path}/feed{number}" for number in (1, 2)]
+    carried = 0
+    for key in fold(events):
+        assert main(["explain", str(where), str(key), "--json", *feeds]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert not any(one["differs"] for one in found["versions"]), found
+        told = [other for one in found["versions"] for own in one["decided"] for other in own["mutations"]]
+        carried += sum(bool(one["carried"]) for one in told)
+    last = {key: one for one in events for key in (one.key, one.old)}
+    if place != "table":  # whose files have the rows that were written
+        assert carried >= sum(last[key].op == "M" and len(last[key].given) < len(FIELDS) for key in fold(events))

@@ -33,7 +33,7 @@ from mutator.formats.files.path_fields import checked, read_rows, without
 from mutator.formats.values.convert import converted, from_base64, is_binary
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
-from mutator.formats.values.typed_text import from_base64, is_binary, values_of
+from mutator.formats.values.typed_text import values_of
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.known_formats import FORMATS

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,21 +46,3 @@ def sure_values(texts: Any, data_type: Any, absent: Sequence[bytes], name: str) 
 def texts_of(values: Any, null: bytes) -> Any:
     """Return the texts of typed values, a pa.Array of large_binary; one for each value. null: the text of NULL."""
     return exact_text(values).fill_null(null)
-
-
-def is_binary(data_type: Any) -> bool:
-    """Return whether values of a type are binary."""
-    types = pa.types
-    return bool(types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type))
-
-
-def from_base64(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
-    """Return binaries as JSON has them, by the convention of all its writers; else as ``converted`` does."""
-    values, bad = column.cast(pa.binary()).to_pylist(), np.zeros(len(column), np.bool_)
-    for row, value in enumerate(values):
-        try:
-            values[row] = None if value is None else b64decode(value, validate=True)
-        except ValueError:
-            values[row], bad[row] = None, True
-    found, other, why = converted(pa.array(values, pa.binary()), data_type, True)
-    return found, bad | other, why if other.any() else "is not base64, as JSON has binary values"

@@ -140,6 +140,7 @@ class Explanation(WarningReport):
             "order": self._order(mutation.order),
             "op": _op(mutation),
             "partition": mutation.partition,
+            "carried": list(mutation.carried),
             "row": _text(mutation.row) if self.shows_rows else None,
             "outcome": one.outcome,
             "possible": list(one.possible),
@@ -251,6 +252,7 @@ class Explanation(WarningReport):
                 yield f"    {self._row(mutation.row)}"
             at = "" if as_of is None or mutation.order >= as_of else f", in a snapshot as of {self._order(as_of)}"
             what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{at}{moved}"
+            what += f", with {', '.join(mutation.carried)} of the old key" if mutation.carried else ""
             yield f"    {what}: {self._why(outcome, one)}"
         is_truncated = one.master == "truncated"
         if one.before is None or one.after is None or one.before.kind == one.after.kind:

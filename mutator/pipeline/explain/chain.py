@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator.dataset.commits import COMPACT, REORDER, Commit
+from mutator.pipeline.explain.carried_rows import with_carried
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import (
@@ -115,7 +116,10 @@ def steps_of(
     steps: list[ChainStep] = []
     states: dict[int | None, ByPartition | None] = {0: given}
     state = given
-    for run in runs:
+    for number, run in enumerate(runs):
+        later = next((one.held for one in runs[number:] if one.held is not None), None)
+        mutations = with_carried(run.rows.mutations, later, run.register)
+        run = replace(run, rows=replace(run.rows, mutations=tuple(mutations)))
         decided: dict[str | None, Decided] = {}
         if run.restored is not None:
             computed = states[max(number for number in states if number is not None and number <= run.restored)]

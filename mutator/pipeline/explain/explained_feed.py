@@ -155,6 +155,7 @@ def _mutation(plan: Reading, one: Input, row: KeyRow) -> KeyMutation:
         partition=row.partition,
         arrives=row.arrives,
         unset=row.unset,
+        may_carry=row.may_carry,
     )
 
 

@@ -17,11 +17,8 @@ from typing import Any
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import shown_fields
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key_decisions import Held, KeyMutation
+from mutator.pipeline.explain.key_decisions import Held, KeyMutation, field_orders, sends
 from mutator.rules.merged_fields import Merging, entry_orders
-from mutator.rules.order_columns import to_value
-from mutator.rules.patched_key import sets
-from mutator.rules.register import Mutation
 
 # What gave a field its value, where no mutation did
 BEFORE, NONE, TRUNCATE, UNKNOWN = "the record before", "no mutation", "a truncate", "not known"
@@ -37,17 +34,6 @@ class FieldOrigin:
     version: int | None = None  # of the mutation
     committed: str | None = None  # its time
     mutation: KeyMutation | None = None
-
-
-def field_orders(order_type: str, held: Held) -> dict[str | None, Any]:
-    """Return the order values that fields have of their own; that of NULL is the last upsert's."""
-    found = held.sides[0] if held.sides and held.sides[0] else ()
-    return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
-
-
-def sends(mutation: KeyMutation, number: int) -> bool:
-    """Return whether a mutation sets a field, or clears it."""
-    return sets(Mutation(mutation.place, mutation.is_delete, mutation.content, mutation.unset), number)
 
 
 def field_origins(

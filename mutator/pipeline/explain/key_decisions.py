@@ -22,8 +22,10 @@ from mutator.engine.records.record_merge import Tombstone, merge_bucket, raised
 from mutator.engine.tally import Tally
 from mutator.rules import register as rules
 from mutator.rules.absences import met_order
+from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import decisive_part, precedence
-from mutator.rules.register import Register
+from mutator.rules.patched_key import sets
+from mutator.rules.register import Mutation, Register
 from mutator.rules.truth_table import (
     FEED_OUTCOMES,
     MASTER_OUTCOMES,
@@ -53,6 +55,8 @@ class KeyMutation:
     partition: str | None = None  # directory; None without partitions, and for a delete that names none
     arrives: bool = False  # from another key
     unset: bytes | None = None  # the mask of the fields that it leaves unset
+    may_carry: bool = False  # it has a new key, so it may have these from the row of the old one
+    carried: tuple[str, ...] = ()  # those that it has from there
 
     @property
     def order(self) -> Any:
@@ -82,6 +86,17 @@ class Held:
 
 
 NOTHING = Held("nothing")
+
+
+def field_orders(order_type: str, held: Held) -> dict[str | None, Any]:
+    """Return the order values that fields have of their own; that of NULL is the last upsert's."""
+    found = held.sides[0] if held.sides and held.sides[0] else ()
+    return {one["field"]: None if one["order"] is None else to_value(order_type, one["order"]) for one in found}
+
+
+def sends(mutation: KeyMutation, number: int) -> bool:
+    """Return whether a mutation sets a field, or clears it."""
+    return sets(Mutation(mutation.place, mutation.is_delete, mutation.content, mutation.unset), number)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from mutator.engine.blocks.mutations import directories_of
 from mutator.engine.blocks.read_blocks import batches
 from mutator.engine.records.read_records import records_of
 from mutator.engine.split_content import RowSides, SplitContent
-from mutator.formats.blocks.block_type import Block, Ignored, Truncate
+from mutator.formats.blocks.block_type import Batch, Block, Ignored, Truncate
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.byte_columns import Ints
+from mutator.rules.dialects.messages import MessageRows
+from mutator.rules.envelope import DELETE, UPSERT
 from mutator.rules.key_moves import arrivals
 from mutator.rules.order_columns import flags, to_value
 
@@ -40,6 +42,7 @@ class KeyRow:
     form: str = ""  # the schema of the written row; contents of different forms cannot be compared
     arrives: bool = False  # from another key, which the same row of the file deletes
     unset: bytes | None = None  # the mask of the fields that it leaves unset
+    may_carry: bool = False  # it has a new key, so it may have these from the row of the old one
 
 
 def rows_of_key(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow | Reject]:
@@ -73,7 +76,8 @@ def _by_blocks(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> I
         own = sides.of(batch)
         rows = _matching(batch.block, wanted)
         if len(rows):
-            yield from _key_rows(plan, batch.block, rows, own, split.input if file.side == "feed" else None)
+            found = _key_rows(plan, batch.block, rows, own, split.input if file.side == "feed" else None)
+            yield from _with_moves(file, batch, rows, found)
         lines += batch.lines
     yield lines
 
@@ -123,6 +127,17 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, file: int | N
             arrives=bool(arrive[row]),
             unset=unset[at].as_py(),
         )
+
+
+def _with_moves(file: Input, batch: Batch, rows: Ints, found: Iterator[KeyRow]) -> Iterator[KeyRow]:
+    """Yield rows of a batch; those with a new key may carry fields. rows: their numbers."""
+    envelope = None if file.source.wrapped is None else file.source.wrapped.envelope
+    codes: list[bytes | None] = [None] * len(rows)
+    if isinstance(envelope, MessageRows) and envelope.carries and batch.said is not None:
+        codes = batch.said.only(batch.said.are(UPSERT) | batch.said.are(DELETE)).only(rows).codes()
+    for row, code in zip(found, codes, strict=True):
+        is_half = code is not None and isinstance(envelope, MessageRows) and code == envelope.arrival
+        yield replace(row, may_carry=True) if row.unset is not None and (row.arrives or is_half) else row
 
 
 def form_of(plan: Reading) -> str:
