@@ -54,7 +54,7 @@ PAGES = (
     Page("patches", 4, lambda text: same(text.replace(f"{ROOT}/", "").replace("/data/", ""))),
     Page("truncates", 6, timeless, made="changed/part-*.parquet"),
     Page("diff", 3, str),
-    Page("dialects", 2, str),
+    Page("dialects", 4, str),
     Page("explain", 16, lambda text: same(text.replace(f"{ROOT}/", "").replace("/data/", ""))),
     Page("reports", 11, lambda text: re.sub(" +", " ", same(text))),
     Page("table table_versions", 20, plain),

@@ -12,13 +12,26 @@ import pyarrow as pa
 import pytest
 
 from mutator.cli import main
+from mutator.errors import ConfigError
 from mutator.rules.truth_table import MOVED_INCOMPLETE
+from mutator.table import commit
 from mutator.table.table import Table
 from tests.support.dialect_stories import lines
-from tests.support.moving_source import FIELDS, SCHEMA, TELLERS, Event, MovedPlace, fold, story
-from tests.support.named_runs import Work
+from tests.support.moving_source import (
+    FIELDS,
+    SCHEMA,
+    TELLERS,
+    UNSENT,
+    Event,
+    MovedPlace,
+    debezium,
+    fold,
+    story,
+)
+from tests.support.named_runs import ENGINES, Work
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
+from tests.table.test_several_writers import PHASES, at_phase
 
 SETTINGS = {"key": "id", "consumed.files": "merge", "output.format": "parquet"}
 OF_TABLE = {"null.order": "lowest", "order.keep": "false", "num.reducer": "2", **NO_LIMITS}
@@ -127,3 +140,74 @@ def test_explain_says_what_is_carried(
     last = {key: one for one in events for key in (one.key, one.old)}
     if place != "table":  # whose files have the rows that were written
         assert carried >= sum(last[key].op == "M" and len(last[key].given) < len(FIELDS) for key in fold(events))
+
+
+@pytest.mark.parametrize("phase", PHASES[:3])
+def test_a_writer_carries_what_a_faster_one_changed(
+    tmp_path: Path, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
+    moved, rng = Moved(tmp_path, "table", "debezium", "wait", {}), random.Random(phase)
+    moved.run([Event("I", 1, 2, {"n": "old", "m": "m", "qty": 2})], rng)
+    faster = Event("U", 1, 3, {"n": "new", "qty": 3})
+    with at_phase(phase, lambda: moved.run([faster], rng)):
+        moved.run([Event("M", 4, 4, {"qty": 4}, 1)], rng)
+    assert moved.rows()[4] == {"n": "new", "m": "m", "qty": 4}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"partitioned.by": "qty", "key.scope": "partition"}, "key.scope=partition, where the old key may be in"),
+        ({"partitioned.by": "qty", "key.scope": "table"}, "a partitioned directory, whose records are found by"),
+    ],
+)
+def test_where_nothing_can_be_carried(tmp_path: Path, more: dict[str, str], why: str) -> None:
+    """Rows are rejects, or the run stops if it is to carry fields."""
+    work = Work(tmp_path, settings={**SETTINGS, **TELLERS["debezium"].settings, **more})
+    work.put("master/m", SCHEMA.empty_table(), "parquet")
+    move = [FIRST, Event("M", 4, 4, {"n": "x", "qty": 4}, 99)]
+    work.put("feed/f_1.json", lines(*(one for event in move for one in TELLERS["debezium"].say(event))))
+    with pytest.raises(ConfigError, match=f"moved.unset: carry, and not in {why}"):
+        work.run({"moved.unset": "carry"})
+    report = work.run({"reject.policy": "quarantine"})
+    reasons = [one["reason"] for one in report.rejects["feed"]]
+    assert any("field m is not sent with a new key" in reason for reason in reasons), reasons
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_moved_unset_says(tmp_path: Path, engine: str) -> None:
+    """A move whose old key is not known waits, or is a reject; an image before it may have what it does not send."""
+    work = Work(tmp_path, engine, {**SETTINGS, **TELLERS["debezium"].settings, "reject.policy": "quarantine"})
+    work.put("master/m", SCHEMA.empty_table(), "parquet")
+    (sent,) = debezium(Event("M", 5, 5, {"qty": 5}, 6), halves=False)
+    sent["before"] |= {"n": "before", "m": UNSENT}
+    unknown = debezium(Event("M", 4, 4, {"n": "x", "qty": 4}, 3))
+    work.put("feed/f_1.json", lines(*debezium(FIRST), *unknown, sent))
+    report = work.run()
+    assert (report.counts[MOVED_INCOMPLETE], report.samples[MOVED_INCOMPLETE]) == (2, ["4", "5"])
+    assert "2 keys with a new record that lacks fields, which the feed and the place do not have" in report.text()
+    assert [row["id"] for row in work.rows()] == [99]
+    assert work.run({"patch.unknown": "insert"}).counts[MOVED_INCOMPLETE] == 2
+    assert [row["n"] for row in work.rows() if row["id"] == 5] == ["before"]
+    report = work.run({"moved.unset": "reject"})
+    assert (MOVED_INCOMPLETE in report.counts, report.counts["feed rejected"]) == (False, 2)
+
+
+def test_a_message_of_several_changes_carries_nothing(tmp_path: Path) -> None:
+    """One of them may replace another, so which row was the old one is not certain."""
+    types = {"id": "bigint(20)", "n": "varchar(255)", "m": "varchar(255)", "qty": "bigint"}
+    found = {"database": "d", "table": "t", "isDdl": False, "mysqlType": types, "es": 2, "ts": 1}
+
+    def update(at: int, *moves: tuple[int, int]) -> Any:
+        data = [{"id": str(new), "qty": "7", "m": "m"} for _, new in moves]
+        return {**found, "id": at, "type": "UPDATE", "data": data, "old": [{"id": str(old)} for old, _ in moves]}
+
+    rows = [{"id": str(key), "n": f"n{key}", "m": "m", "qty": "1"} for key in (1, 2, 3)]
+    first = {**found, "id": 1, "type": "INSERT", "data": rows, "old": None}
+    work = Work(tmp_path, settings={**SETTINGS, "feed.dialect": "canal-json", "reject.policy": "quarantine"})
+    work.put("master/m", SCHEMA.empty_table(), "parquet")
+    work.put("feed/f_1.json", lines(first, update(2, (1, 4)), update(3, (2, 5), (3, 6))))
+    report = work.run()
+    assert [(row["id"], row["n"]) for row in work.rows()] == [(2, "n2"), (3, "n3"), (4, "n1")]
+    assert report.counts["feed rejected"] == 1
