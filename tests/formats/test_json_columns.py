@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.formats.content import Window
+from mutator.formats.files import json_lines, json_shapes
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.json_columns import UsualLines
@@ -45,6 +46,7 @@ ODD = [
     *(b'{"d":1.555}', b'{"d":"1.5"}', b'{"d":1e1}', b'{"s":"\\ud800"}', b'{"s":"\xff"}', b'{"s":"\x01"}', b'{"s":5}'),
     *(b'{"s":"a\\u0000b"}', b'{"s":"\\/"}', b'{"b":"true"}', b'{"b":1}', b'{"t":1}', b' {"n":1}', b'{"n":1,}', b"[1]"),
     *(b'{"\\u006e":1}', b'{"n":{"n":' + b'{"n":' * 50 + b"1" + b"}" * 52, b"nul", b'{"o":null}', b'{"n":1'),
+    *(b'{"o":5}', b'{"o":"x"}', b'{{"n":1}', b'{1{"n":1}'),
 ]
 
 
@@ -113,9 +115,47 @@ def test_lines_of_one_shape_with_another_byte(rows: list[Any], at: int, byte: in
         assert read(body, around) == found
 
 
+@given(
+    st.lists(
+        st.tuples(st.fixed_dictionaries({name: st.none() | of for name, (_, of) in FIELDS.items()}), st.integers(1, 9)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 2000),
+    st.none() | ANY_BYTE,
+    st.integers(1, 2000),
+    st.integers(1, 9),
+)
+@law(300)
+def test_values_that_are_the_same_in_many_lines(
+    rows: list[tuple[Any, int]], at: int, byte: int | None, chunk: int, sample: int
+) -> None:
+    each = (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row, times in rows for _ in range(times))
+    body = b"".join(each)
+    at %= len(body)
+    body = body if byte is None else body[:at] + bytes([byte]) + body[at + 1 :]
+    with patch.object(json_lines, "_CHUNK", chunk), patch.object(json_shapes, "_SAMPLE", sample):
+        found = read(body)
+        with one_by_one():
+            assert read(body) == found
+
+
+def test_values_that_are_the_same_in_a_part_of_the_lines() -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int64())])
+    shapes, names = Shapes(schema, [("a",), ("b",), ("c",)]), ("a", "b", "c")
+    for seed in range(8):  # in each chunk, other values are the same
+        rows: list[tuple[Any, ...]] = [(number if seed < 4 else 1, f"t{seed % 3}", seed) for number in range(400)]
+        rows[301:303] = [(7, 'a"b', 9), (7, None, seed)]  # are in no sample
+        each = [json.dumps(dict(zip(names, row, strict=True)), separators=(",", ":")).encode() + b"\n" for row in rows]
+        columns = shapes.columns(b"".join(each), np.cumsum([0, *map(len, each)])[:-1])
+        assert columns is not None
+        texts = [tuple(None if one is None else str(one).encode() for one in row) for row in rows]
+        assert [*zip(*(one.to_pylist() for one in columns), strict=True)] == texts
+
+
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_lines(odd: bytes) -> None:
-    body = b'{"n":1,"o":{"x":3}}\n' + odd + b'\n{"n":2}\n'
+    body = b'{"n":1,"o":{"x":3}}\n{"n":3}\n{"o":null}\n' + odd + b'\n{"n":2}\n'
     found = read(body)
     with one_by_one():
         assert read(body) == found

@@ -2,8 +2,9 @@
 
 A program writes the same members in the same order, without blanks, so the lines of one shape differ in their values
 alone. A parser looks at one line of each shape. The names of the others are compared with those of this line, byte for
-byte, so what lies between two names is a value; it is checked to be a text, a number or a word. Values keep the text
-that they have in a line. Of lines with other escapes than that of a quote, or with arrays, none is read.
+byte, so what lies between two names is a value; it is checked to be a text, a number or a word. Values that are the
+same in a sample of the lines, such as the name of a table, are compared together with the names around them. Values
+keep the text that they have in a line. Of lines with other escapes than that of a quote, or with arrays, none is read.
 
 >>> shapes = Shapes(pa.schema([("id", pa.int64()), ("source", pa.struct([("lsn", pa.int64())]))]), [("source", "lsn")])
 >>> lines = b'{"id":7,"source":{"lsn":1.50}}\\n{"id":8,"source":null}\\n'
@@ -16,8 +17,9 @@ True
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,29 +31,60 @@ from mutator.formats.files.json_members import Pairs
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, binary, offsets_of, packed
 
 _MOST_SHAPES = 8  # of the lines of a chunk
+_MOST_TRIES = 3  # to find the values that the lines of a shape have in common
 _MOST_FAILURES = 3  # in a row, after which no more lines are tried
+_SAMPLE, _FEWEST = 64, 4  # lines that show which values are the same in all
 _LONGEST = 1 << 16  # bytes of the line of a shape
 _QUOTE, _SLASH, _COLON, _SPACE, _ZERO, _N = b'"\\: 0n'
 _NULL = b"null"
-_VALUE = r"^(?:true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
+_BYTES = pa.large_binary()
+_VALUE = r"(?:true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+_USUAL = re.compile(rb'"[^"\\]*"|null|' + _VALUE.encode())
 
 Path = tuple[str, ...]
 Places = tuple[Ints, Ints]  # where values start and end
 
 
-class _Name(NamedTuple):
-    """The name of a member."""
+class _Same(NamedTuple):
+    """A value that is the same in all lines of a shape."""
 
     path: Path
-    text: bytes  # from the end of the value before it to the colon after it
-    is_object: bool  # its value is an object, whose names follow
+    text: int  # the number of the text that it is in
+    value: bytes
+    start: int  # in the text
 
 
-class _Shape(NamedTuple):
-    """All that lines have in common."""
+@dataclass(frozen=True)
+class _Shape:
+    """All that lines have in common: texts, with a value between each two of them."""
 
-    names: Sequence[_Name]
-    end: bytes  # the text after the last value
+    texts: Sequence[bytes]  # each ends with the colon after the name of a member, but for the last one
+    paths: Sequence[Path]  # of the members with these values
+    numbers: Ints  # of their names, among all names of a line
+    names: int  # of a line
+    objects: frozenset[Path] = frozenset()
+    same: Sequence[_Same] = ()
+    tries: int = 1
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """The lengths of the texts."""
+        return np.array([*map(len, self.texts)])
+
+    def with_same(self, same: Mapping[Path, bytes]) -> _Shape:
+        """Return the shape of the lines among these that have some values. same: values by path."""
+        texts, kept, found = [b""], list[int](), list[_Same]()
+        for number, (text, path) in enumerate(zip(self.texts, self.paths, strict=False)):
+            texts[-1] += text
+            if path in same:
+                found.append(_Same(path, len(texts) - 1, same[path], len(texts[-1])))
+                texts[-1] += same[path]
+            else:
+                kept.append(number)
+                texts.append(b"")
+        texts[-1] += self.texts[-1]
+        paths, numbers = [self.paths[number] for number in kept], self.numbers[kept]
+        return replace(self, texts=texts, paths=paths, numbers=numbers, same=found)
 
 
 @dataclass(eq=False)
@@ -61,14 +94,11 @@ class Shapes:
     schema: Any  # pa.Schema: the members that lines may have
     paths: Sequence[Path]  # of those that are wanted, none of which is an object
     failures: int = 0  # in a row
+    _found: dict[tuple[bytes, ...], _Shape] = field(default_factory=dict)  # by the texts of the same without values
 
     @cached_property
     def _known(self) -> frozenset[Path]:
         return frozenset(_paths(self.schema, ()))
-
-    @cached_property
-    def _opened(self) -> frozenset[Path]:
-        return frozenset(path[:length] for path in self.paths for length in range(1, len(path)))
 
     def columns(self, body: bytes, starts: Ints) -> list[Any] | None:
         """Return the texts of the wanted members as pa.Arrays of large_binary; None for lines that are not read.
@@ -80,46 +110,107 @@ class Shapes:
         lines = _Lines(body, starts)
         found = self._places(lines, body) if lines.are_usual else None
         self.failures = self.failures + 1 if found is None else 0
-        return None if found is None else lines.texts([found[path] for path in self.paths])
+        return None if found is None else lines.texts([found.get(path) for path in self.paths])
 
     def _places(self, lines: _Lines, body: bytes) -> Mapping[Path, Places] | None:
-        """Return the places of the wanted values, without quotes; that of NULL is the start of its line."""
-        found = {path: (lines.starts.copy(), lines.starts.copy()) for path in self.paths}
-        left, texts, others = np.ones(len(lines.starts), np.bool_), 0, list[Places]()
-        for _ in range(_MOST_SHAPES):
-            if not left.any():
+        """Return the places of the wanted values as ``_Values`` has them; a member without any is not there."""
+        left, used = np.arange(len(lines.starts)), dict[tuple[bytes, ...], _Shape]()
+        values = _Values(lines, frozenset(self.paths))
+        for known, shape in self._found.items():  # most lines have the shapes of those before them
+            rest = values.add(shape, left)
+            used |= {known: shape} if len(rest) < len(left) else {}
+            left = rest
+        for _ in range(_MOST_SHAPES * _MOST_TRIES):
+            if not len(left) or not values.are_usual:
                 break
-            first = int(left.argmax())
-            shape = _shape(body[lines.starts[first] : lines.ends[first]])
-            if shape is None or not self._known.issuperset(name.path for name in shape.names):
+            whole = _shape(body[lines.starts[left[0]] : lines.ends[left[0]]])
+            if whole is None or not self._known.issuperset((*whole.paths, *whole.objects)):
                 return None
-            rows, starts, ends = lines.of_shape(shape, np.flatnonzero(left))
-            left[rows] = False
-            if left[first] or any(name.is_object and name.path in found for name in shape.names):
+            known = tuple(whole.texts)
+            used[known] = _with_same(whole, self._found.get(known), lines, body, left)
+            self._found |= used
+            left, first = values.add(used[known], left), left[0]
+            if first in left[:1]:
                 return None
-            values = [number for number, name in enumerate(shape.names) if not name.is_object]
-            starts, ends = starts[values], ends[values]
-            firsts = lines.data[starts]
-            is_text, is_null = firsts == _QUOTE, firsts == _N
-            plain = ~(is_text | is_null)
-            if not lines.are_in_quotes(starts[is_text], ends[is_text]):
-                return None
-            if not lines.are_null(starts[is_null], ends[is_null]):
-                return None
-            texts += int(np.count_nonzero(is_text))
-            others.append((starts[plain], ends[plain]))
-            starts, ends = (
-                np.where(is_null, lines.starts[rows], place) for place in (starts + is_text, ends - is_text)
-            )
-            for row, number in enumerate(values):
-                path = shape.names[number].path
-                if path in self._opened and not is_null[row].all():
-                    return None
-                if path in found:
-                    found[path][0][rows], found[path][1][rows] = starts[row], ends[row]
-        # As many quotes as around names and texts: so none is within a text.
-        usual = not left.any() and lines.quotes == 2 * (len(lines.name_ends) + texts)
-        return found if usual and _are_values(lines.data, others) else None
+        self._found = used
+        usual = not len(left) and len(used) <= _MOST_SHAPES and values.are_whole()
+        return values.places if usual else None
+
+
+class _Values:
+    """The values of lines, one shape of lines after the other."""
+
+    def __init__(self, lines: _Lines, paths: frozenset[Path]) -> None:
+        """Begin without any. paths: those that are wanted."""
+        self._lines, self._paths = lines, paths
+        self._opened = frozenset(path[:length] for path in paths for length in range(1, len(path)))
+        self._texts, self._others = 0, list[Places]()
+        self.places = dict[Path, Places]()  # without quotes; that of NULL is the start of its line
+        self.are_usual = True  # as far as each value shows it
+
+    def add(self, shape: _Shape, left: Ints) -> Ints:
+        """Add the values of the lines of a shape; return the numbers of the other lines. left: of lines."""
+        rows, parts = self._lines.of_shape(shape, left)
+        if not len(rows):
+            return left
+        self.are_usual &= self._paths.isdisjoint(shape.objects)
+        for path, starts, ends in zip(shape.paths, parts[:-1] + shape.sizes[:-1, None], parts[1:], strict=True):
+            self._add(path, rows, starts, ends)
+        for path, text, value, start in shape.same:
+            quote = int(value.startswith(b'"'))
+            self._texts += quote * len(rows)
+            if value != _NULL:
+                starts = parts[text] + (start + quote)
+                self._put(path, rows, starts, starts + (len(value) - 2 * quote))
+        if len(rows) == len(left):
+            return left[:0]
+        others = np.ones(len(self._lines.starts), np.bool_)
+        others[rows] = False
+        return left[others[left]]
+
+    def are_whole(self) -> bool:
+        """Return whether all values that were added are usual, and none has a quote within it."""
+        lines = self._lines
+        # As many quotes as around names and texts
+        usual = self.are_usual and lines.quotes == 2 * (len(lines.name_ends) + self._texts)
+        return usual and _are_values(lines.data, self._others)
+
+    def _add(self, path: Path, rows: Ints, starts: Ints, ends: Ints) -> None:
+        """Add the values of a member."""
+        lines = self._lines
+        firsts = lines.data[starts]
+        is_text = firsts == _QUOTE
+        if is_text.all():
+            self.are_usual &= lines.are_in_quotes(starts, ends)
+            self._texts += len(rows)
+            self._put(path, rows, starts + 1, ends - 1)
+            return
+        is_null = firsts == _N
+        plain = ~(is_text | is_null)
+        if plain.all():
+            self._others.append((starts, ends))
+            self._put(path, rows, starts, ends)
+            return
+        self._texts += int(np.count_nonzero(is_text))
+        self.are_usual &= lines.are_in_quotes(starts[is_text], ends[is_text])
+        self.are_usual &= lines.are_null(starts[is_null], ends[is_null])
+        self._others.append((starts[plain], ends[plain]))
+        if not is_null.all():
+            nothing = lines.starts[rows]
+            starts, ends = (np.where(is_null, nothing, place) for place in (starts + is_text, ends - is_text))
+            self._put(path, rows, starts, ends)
+
+    def _put(self, path: Path, rows: Ints, starts: Ints, ends: Ints) -> None:
+        """Keep the places of the values of a member that are not all NULL, if it is wanted."""
+        self.are_usual &= path not in self._opened
+        if path not in self._paths:
+            return
+        nothing = self._lines.starts
+        if len(rows) == len(nothing):
+            self.places[path] = starts, ends
+            return
+        found = self.places.setdefault(path, (nothing.copy(), nothing.copy()))
+        found[0][rows], found[1][rows] = starts, ends
 
 
 class _Lines:
@@ -134,22 +225,22 @@ class _Lines:
         controls = np.count_nonzero(self.data[:last] < _SPACE)
         self.are_usual = controls == len(starts) - 1 and bool((self.data[slashes + 1] == _QUOTE).all())
         self.quotes = np.count_nonzero(quotes) - len(slashes)
+        self._has_slashes = len(slashes) > 0
         ends = np.flatnonzero(quotes[:-1] & (self.data[1:] == _COLON))
         self.name_ends: Ints = ends[self.data[ends - 1] != _SLASH] + 2  # with the colons
         self._firsts = np.searchsorted(self.name_ends, starts)
         self._counts = np.diff(np.append(self._firsts, len(self.name_ends)))
 
-    def of_shape(self, shape: _Shape, rows: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the rows that have the names of a shape, and the start and the end of the value of each name."""
-        texts, is_empty = [*(name.text for name in shape.names), shape.end], [True, *(n.is_object for n in shape.names)]
-        sizes = np.array([*map(len, texts)])[:, None]
-        rows = rows[(self._counts[rows] == len(shape.names)) & (self.ends[rows] - self.starts[rows] >= sizes.sum())]
-        names = self.name_ends[self._firsts[rows] + np.arange(len(shape.names))[:, None]]
-        starts, ends = np.vstack((self.starts[rows], names)), np.vstack((names, self.ends[rows])) - sizes
-        fits = np.where(np.array(is_empty)[:, None], ends == starts, ends > starts).all(axis=0)
-        for text, places in zip(texts, np.maximum(ends, 0), strict=True):
+    def of_shape(self, shape: _Shape, rows: Ints) -> tuple[Ints, Ints]:
+        """Return the rows of a shape, and where each of its texts begins: an array for each text."""
+        sizes = shape.sizes
+        rows = rows[(self._counts[rows] == shape.names) & (self.ends[rows] - self.starts[rows] >= sizes.sum())]
+        values = self.name_ends[self._firsts[rows] + shape.numbers[:, None]]
+        parts = np.vstack((values, self.ends[rows])) - sizes[:, None]
+        fits = (parts[0] == self.starts[rows]) & (parts[1:] > values).all(axis=0)
+        for text, places in zip(shape.texts, np.maximum(parts, 0), strict=True):
             fits &= self.have(places, text)
-        return rows[fits], starts[1:, fits], ends[1:, fits]
+        return (rows, parts) if fits.all() else (rows[fits], parts[:, fits])
 
     def have(self, places: Ints, text: bytes) -> Flags:
         """Return at which places a text is."""
@@ -168,16 +259,37 @@ class _Lines:
         """Return whether values are ``null``."""
         return bool((self.have(starts, _NULL) & (ends - starts == len(_NULL))).all())
 
-    def texts(self, columns: Sequence[Places]) -> list[Any]:
-        """Return columns of values as pa.Arrays of large_binary."""
-        starts, ends = (np.concatenate([column[end] for column in columns]) for end in (0, 1))
-        found, null = ByteColumn(self.data, starts, ends).take(), ends == np.tile(self.starts, len(columns))
-        offsets, data = offsets_of(found)
-        kept = data != _SLASH
-        if not kept.all():
-            found = packed(data[kept], np.diff(np.append(0, np.cumsum(kept))[offsets]))
-        found = pc.if_else(pa.array(null), binary(None), found) if null.any() else found
-        return [found.slice(number * len(self.starts), len(self.starts)) for number in range(len(columns))]
+    def texts(self, columns: Sequence[Places | None]) -> list[Any]:
+        """Return columns of values as pa.Arrays of large_binary. None: all are NULL."""
+        count, known = len(self.starts), [column for column in columns if column is not None]
+        starts, ends = (np.concatenate([self.starts[:0], *(column[end] for column in known)]) for end in (0, 1))
+        offsets, data = offsets_of(ByteColumn(self.data, starts, ends).take())
+        valid = np.packbits(ends != np.tile(self.starts, len(known)), bitorder="little")
+        whole = pa.LargeBinaryArray.from_buffers(_BYTES, len(starts), [*map(pa.py_buffer, (valid, offsets, data))])
+        slashes = np.flatnonzero(data == _SLASH) if self._has_slashes else ()
+        escaped = {*np.unique((np.searchsorted(offsets, slashes, side="right") - 1) // count).tolist()}
+        each = (whole.slice(number * count, count) for number in range(len(known)))
+        found = (_without_slashes(one) if number in escaped else one for number, one in enumerate(each))
+        return [pa.nulls(count, _BYTES) if column is None else next(found) for column in columns]
+
+
+def _with_same(shape: _Shape, before: _Shape | None, lines: _Lines, body: bytes, left: Ints) -> _Shape:
+    """Return a shape with the values that are the same in a sample of its lines.
+
+    before: what it was, for lines that are not all that it has. left: the numbers of lines that may be of the shape.
+    """
+    tries, same = 1 if before is None else before.tries + 1, dict[Path, bytes]()
+    rows, parts = lines.of_shape(shape, left[:: max(len(left) // _SAMPLE, 1)])
+    if tries < _MOST_TRIES and len(rows) >= _FEWEST:
+        starts, ends = (parts[:-1] + shape.sizes[:-1, None]).tolist(), parts[1:].tolist()
+        for path, *places in zip(shape.paths, starts, ends, strict=True):
+            first, *others = {body[start:end] for start, end in zip(*places, strict=True)}
+            if not others and _USUAL.fullmatch(first):
+                same[path] = first
+    if before is not None:
+        known = {one.path: one.value for one in before.same}
+        same = {path: value for path, value in same.items() if known.get(path) == value}
+    return replace(shape.with_same(same), tries=tries)
 
 
 def _shape(line: bytes) -> _Shape | None:
@@ -189,20 +301,51 @@ def _shape(line: bytes) -> _Shape | None:
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, Pairs):
-        return _Shape([], line) if found is None else None
-    names = list[_Name]()
-    end = _add(found, (), b"", names)
-    return _Shape(names, end) if len({name.path for name in names}) == len(names) else None
+        return _Names([line]).shape() if found is None else None
+    names = _Names([b""])
+    _add(found, (), names)
+    return names.shape() if len({*names.paths, *names.objects}) == names.count else None
 
 
-def _add(members: Pairs, around: Path, before: bytes, found: list[_Name]) -> bytes:
-    """Add the names in an object; return the text after its last value. before: the text in front of the object."""
-    before += b"{"
+@dataclass
+class _Names:
+    """The names of a line, as far as it was looked at."""
+
+    texts: list[bytes]
+    paths: list[Path] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    objects: list[Path] = field(default_factory=list)
+    count: int = 0
+
+    def shape(self) -> _Shape:
+        """Return the shape of the line."""
+        return _Shape(self.texts, self.paths, np.array(self.numbers, np.int64), self.count, frozenset(self.objects))
+
+
+def _add(members: Pairs, around: Path, found: _Names) -> None:
+    """Add the names in an object."""
+    before = b"{"
     for name, value in members:
-        path, is_object = (*around, name), isinstance(value, Pairs)
-        found.append(_Name(path, before + json.dumps(name, ensure_ascii=False).encode() + b":", is_object))
-        before = (_add(value, path, b"", found) if is_object else b"") + b","
-    return before.removesuffix(b",") + b"}"
+        path, number = (*around, name), found.count
+        found.count += 1
+        found.texts[-1] += before + json.dumps(name, ensure_ascii=False).encode() + b":"
+        if isinstance(value, Pairs):
+            found.objects.append(path)
+            _add(value, path, found)
+        else:
+            found.paths.append(path)
+            found.numbers.append(number)
+            found.texts.append(b"")
+        before = b","
+    found.texts[-1] += b"}" if members else b"{}"
+
+
+def _without_slashes(values: Any) -> Any:
+    """Return texts without the escapes of quotes."""
+    offsets, data = offsets_of(values)
+    kept = data != _SLASH
+    found = packed(data[kept], np.diff(np.append(0, np.cumsum(kept))[offsets]))
+    return pc.if_else(values.is_valid(), found, binary(None)) if values.null_count else found
 
 
 def _are_values(data: Bytes, places: Sequence[Places]) -> bool:
@@ -213,7 +356,7 @@ def _are_values(data: Bytes, places: Sequence[Places]) -> bool:
     doubtful = np.searchsorted(offsets, np.flatnonzero(text - _ZERO > 9), side="right") - 1  # others are whole numbers
     with_zeros = np.flatnonzero((text[offsets[:-1]] == _ZERO) & (np.diff(offsets) > 1))
     some = values.take(pa.array(np.unique(np.concatenate((doubtful, with_zeros)))))
-    return bool(pc.all(pc.match_substring_regex(some, _VALUE)).as_py() is not False)
+    return bool(pc.all(pc.match_substring_regex(some, f"^{_VALUE}$")).as_py() is not False)
 
 
 def _paths(fields: Iterable[Any], around: Path) -> Iterator[Path]:
