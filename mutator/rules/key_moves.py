@@ -67,6 +67,14 @@ def lows_of(orders: Any, arrive: Flags) -> Any:
     return pa.StructArray.from_arrays([orders, none, none], fields=fields, mask=pa.array(~arrive))
 
 
+def has_arrivals(lows: Any) -> bool:
+    """Return whether any mutation of a column is, or was folded of, an arrival."""
+    if pa.types.is_null(lows.type) or lows.null_count == len(lows):
+        return False
+    arrival, _, _ = lows.flatten()
+    return bool(arrival.null_count < len(arrival))
+
+
 def lowest(lows: Any, orders: Any, deletes: Flags, begins: Ints) -> Any:
     """Return the column of folded mutations, one for each key.
 
@@ -125,7 +133,7 @@ class Landed:
     @classmethod
     def of(cls, lows: Any) -> Self | None:
         """Return those of a column; None if there are none."""
-        if pa.types.is_null(lows.type) or lows.null_count == len(lows):
+        if not has_arrivals(lows):
             return None
         arrival, delete, upsert = lows.flatten()
         free = pc.fill_null(pc.less_equal(delete, arrival), False)

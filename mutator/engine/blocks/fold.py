@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, Overrides
-from mutator.rules.key_moves import lowest
+from mutator.rules.key_moves import has_arrivals, lowest
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.typed_values import unequal
@@ -127,11 +127,15 @@ def last_of_keys(found: Mutations, *, by_partition: bool) -> tuple[Mutations, In
         begins[1:] |= flags(pc.not_equal(column[1:], column[:-1]))
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(found))[: len(first)] - 1
+    lows = found.lows
+    if has_arrivals(lows):  # nothing else asks for them now
+        lows = lowest(lows, found.orders, found.deletes, first)
+    else:
+        lows = pa.nulls(len(first), lows.type)
+    if len(first) == len(found):
+        return replace(found, lows=lows), first, last
     counts = np.add.reduceat(found.counts, first)
     mixed, upserts = (np.logical_or.reduceat(column, first) for column in (found.mixed, found.upserts))
-    lows = found.lows
-    if not pa.types.is_null(lows.type):
-        lows = lowest(lows, found.orders, found.deletes, first)
     in_place = {"rows": RowsInPlace.of(found.rows, last), "written": RowsInPlace.of(found.written, last)}
     columns = Columns([found])
     taken = Mutations.of(columns.take(last, [name for name in columns if name not in ("rows", "written")]) | in_place)
