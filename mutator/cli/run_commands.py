@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.master_settings import chained_settings
     from mutator.pipeline.merge import carry_out, prepare
+    from mutator.pipeline.runners import begin_processes_for
     from mutator.pipeline.version_point import seconds_of
 
     later = "run the command again with another --output"
@@ -49,6 +50,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         # Before Spark starts, which takes seconds
         config = options.config_of(arguments, partial(chained_settings, arguments.master))
         _check_changes(arguments)
+        begin_processes_for(config.effort.runner, [arguments.master, *arguments.feed])
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.effort.runner, options.spark("mutator run", arguments), arguments)
         try:

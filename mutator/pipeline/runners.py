@@ -6,16 +6,17 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
 from mutator.engine.local.local_runner import local_runner, prepare_machine
-from mutator.engine.local.processes import workers_for, workers_of
+from mutator.engine.local.processes import begin_processes, workers_for, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.usable_cores import usable_cores
+from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
 from mutator.plan.splits import INFLATED
@@ -77,6 +78,17 @@ def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:
     """Choose a runner for files that no plan has counted: they are listed, unless it is Spark anyway."""
     is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None and not _is_connected())
     return choice_for(wanted, 0 if is_spark else sum(map(bytes_at, paths)))
+
+
+def begin_processes_for(wanted: str, paths: Iterable[str]) -> None:
+    """Begin to start processes if the files of this machine are so large that their merge needs them.
+
+    They are ready when the merge is planned. wanted: as for ``choose_runner``. paths: the inputs of the merge.
+    """
+    with suppress(MutatorError):  # the merge says what is wrong
+        choice = choice_for_paths(wanted, [path for path in paths if located(path)[0].holds])
+        if choice.runner == "local" and choice.processes > 1:
+            begin_processes()
 
 
 def bytes_at(path: str) -> int:

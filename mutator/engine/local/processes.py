@@ -29,6 +29,7 @@ from mutator.storage import progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.context import ForkServerContext
 
 _INTERVAL = 0.2  # seconds between two calls of a watch, at most
 
@@ -180,15 +181,41 @@ class Processes:
                 process.kill()
 
 
-def _pool_of(count: int, directory: str | None) -> ProcessPoolExecutor:
+def begin_processes() -> None:
+    """Begin to start the process that others are forked from. It loads its modules while this process goes on."""
+    from multiprocessing import forkserver, resource_tracker
+
+    with _submitting, _without_main():
+        _context()
+        resource_tracker.ensure_running()  # lets signals through
+        with _without_interrupts():
+            forkserver.ensure_running()
+
+
+def _context() -> ForkServerContext:
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
 
     _shorten_socket_paths()
     # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_PRELOADED))
-    return ProcessPoolExecutor(count, context, _begin, (directory,))
+    return context
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let a process that is started meanwhile never see Ctrl-C, which its parent does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pool_of(count: int, directory: str | None) -> ProcessPoolExecutor:
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(count, _context(), _begin, (directory,))
 
 
 def _shorten_socket_paths() -> None:

@@ -1,0 +1,69 @@
+"""Processes begin to start before a large merge is planned."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from mutator.cli.program import main
+from mutator.pipeline import runners
+from mutator.pipeline.runners import begin_processes_for
+
+LARGE = 300 << 20  # bytes
+SMALL = 20 << 20
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return a list that grows by one element each time that processes begin to start, which they do not."""
+    found = list[None]()
+    monkeypatch.setattr(runners, "begin_processes", lambda: found.append(None))
+    monkeypatch.setattr(runners, "usable_cores", lambda: 2)
+    return found
+
+
+def sized(path: Path, size: int) -> str:
+    """Make a sparse file, and return its path."""
+    with path.open("wb") as file:
+        file.truncate(size)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("runner", "size", "begins"), [("local", SMALL, 0), ("local", LARGE, 1), ("auto", LARGE, 1), ("spark", LARGE, 0)]
+)
+def test_large_files_need_processes(runner: str, size: int, begins: int, begun: list[None], tmp_path: Path) -> None:
+    paths = [sized(tmp_path / "a.csv", size), sized(tmp_path / "b.csv", 1), str(tmp_path / "missing")]
+    begin_processes_for(runner, paths)
+    assert len(begun) == begins
+
+
+def test_a_run_begins_them_before_it_reads_its_inputs(begun: list[None], tmp_path: Path) -> None:
+    sized(tmp_path / "a.csv", LARGE)
+    paths = ["--master", "none", "--feed", str(tmp_path / "a.csv"), "--output", str(tmp_path / "output")]
+    assert main(["run", *paths, "--key=0", "--order-by=1", "--runner=local", "--quiet"]) != 0  # not text
+    assert begun == [None]
+
+
+@pytest.mark.processes
+def test_workers_come_from_the_process_that_began_early() -> None:
+    program = f"""
+        import os
+        from multiprocessing import forkserver
+        from mutator.engine.local.processes import Processes, begin_processes
+
+        begin_processes()
+        early = forkserver._forkserver._forkserver_pid
+        with open(f"/proc/{{early}}/status") as status:
+            blocked = int(status.read().split("SigBlk:")[1].split()[0], 16)
+        with Processes(1) as workers:
+            parents = workers.run([os.getppid], lambda *_: None)
+        print(parents == [early], blocked >> {signal.SIGINT - 1} & 1)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert done.stdout == "True 1\n"
