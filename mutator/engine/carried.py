@@ -35,6 +35,7 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.carried_fields import Arrival, CarriedValues, Change, FedMutation, Filled, filled
 from mutator.rules.dialects.messages import ORDER_TYPES, MessageRows
 from mutator.rules.envelope import DELETE, UPSERT
+from mutator.rules.ignored_fields import inner_of
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.key_moves import arrivals
 from mutator.rules.order_columns import flags, to_value
@@ -80,7 +81,7 @@ Find = Callable[[Plan, Split, Input], Iterator[Any]]
 
 def with_carried(runner: Runner, plan: Plan, held: HeldOf) -> tuple[Plan, MergeReceipt | None]:
     """Return a plan whose feed has what its rows carry, and the note on incomplete ones; None without such rows."""
-    register = plan.register
+    register = inner_of(plan.register)
     if not isinstance(register, Patches) or not any(_carries(one) for one in plan.inputs):
         return plan, None
     found: list[Arrival] = _read(runner, plan, _arrivals)

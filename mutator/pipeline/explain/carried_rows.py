@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import KeyMutation, field_orders, sends
+from mutator.rules.ignored_fields import inner_of
 from mutator.rules.patches import Patches
 from mutator.rules.register import Register
 
@@ -14,9 +15,10 @@ def with_carried(mutations: Sequence[KeyMutation], after: ByPartition | None, re
 
     A field that has another mutation's value by then is one of them, too; what it was does not matter any more.
     """
-    if after is None or not isinstance(register, Patches):
+    patches = inner_of(register)
+    if after is None or not isinstance(patches, Patches):
         return [*mutations]
-    return [_with_fields(one, after, register) if one.may_carry else one for one in mutations]
+    return [_with_fields(one, after, patches) if one.may_carry else one for one in mutations]
 
 
 def _with_fields(one: KeyMutation, after: ByPartition, register: Patches) -> KeyMutation:

@@ -36,6 +36,7 @@ _WITH_SCHEMA = "have the messages delivered with their schema (schemas.enable=tr
 _YEARS = (-62135596800, 253402300799)  # seconds of the years 1 to 9999
 _DAYS = (-719162, 2932896)
 _MOST = str(2**63)
+_ZERO, _NINE = ord("0"), 9
 _TICKS = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 Read = Callable[[Any], tuple[Any, Flags, str]]  # pa.Array of large_binary -> values or text, which are bad, and why
 
@@ -99,14 +100,13 @@ def read_without_schema(name: str, column: Any, data_type: Any, said: Said) -> t
     types = pa.types
     shown = f"field {name} is {data_type} in the result and"
     if types.is_date(data_type):
-        return _mixed(column, lambda whole: _times(pa.date32(), whole))
+        return _mixed(column, partial(_times_of_texts, pa.date32()))
     if types.is_timestamp(data_type) or types.is_time(data_type):
-        whole = _whole(column)
-        if said.unit is None and whole.any():
+        if said.unit is None and (whole := _whole(column)).any():
             first = column.filter(pa.array(whole))[0].as_py().decode()
             units = f"{setting(TIME_UNIT)} to ms, us or ns (time.precision.mode of the connector)"
             raise Unclear(f"{shown} {first} here, of an unknown unit", f"set {units}, or {_WITH_SCHEMA}")
-        return _mixed(column, lambda whole: _times(_in_unit(data_type, said.unit), whole))
+        return _mixed(column, lambda whole: _times_of_texts(_in_unit(data_type, said.unit), whole))
     if types.is_decimal(data_type):
         if said.decimals == "base64":
             return _decimals(data_type.scale, column)
@@ -159,6 +159,12 @@ def as_it_is(column: Any) -> tuple[Any, Flags, str]:
 
 def _whole(column: Any) -> Flags:
     """Return which texts are whole numbers of 64 bits."""
+    offsets, data = offsets_of(column)
+    sizes = np.diff(offsets)
+    if len(data) and sizes.max() < len(_MOST) and (data - _ZERO <= _NINE).all():  # digits alone, as nearly always
+        alone = (data[np.minimum(offsets[:-1], len(data) - 1)] != _ZERO) | (sizes == 1)
+        usual: Flags = flags(column.is_valid()) & (sizes > 0) & alone
+        return usual
     found = flags(pc.fill_null(pc.match_substring_regex(column, r"^-?(?:0|[1-9][0-9]{0,18})$"), False))
     longest = found & flags(pc.fill_null(pc.greater_equal(pc.binary_length(column), len(_MOST)), False))
     for row in np.flatnonzero(longest).tolist():
@@ -171,7 +177,7 @@ def _mixed(column: Any, read: Read) -> tuple[Any, Flags, str]:
     whole = _whole(column)
     if not whole.any():
         return as_it_is(column)
-    found, bad, why = read(pc.if_else(pa.array(whole), column, pa.scalar(None, pa.large_binary())))
+    found, bad, why = read(column if whole.all() else pc.if_else(pa.array(whole), column, binary(None)))
     if (whole | flags(column.is_null())).all():
         return found, bad, why
     text = found.cast(pa.string()).cast(pa.binary()).cast(pa.large_binary())
@@ -190,8 +196,13 @@ def _times(data_type: Any, column: Any) -> tuple[Any, Flags, str]:
     null = flags(column.is_null())
     bad, why = ~(_whole(column) | null), _NOT_WHOLE
     numbers = pc.if_else(pa.array(bad), pa.scalar(None, pa.large_binary()), column)
-    values, beyond, other = times_of(data_type, numbers.cast(pa.string()).cast(pa.int64()))
+    values, beyond, other = _times_of_texts(data_type, numbers)
     return values, bad | beyond, other if beyond.any() else why
+
+
+def _times_of_texts(data_type: Any, whole: Any) -> tuple[Any, Flags, str]:
+    """Return whole numbers as dates or times. whole: their texts."""
+    return times_of(data_type, whole.cast(pa.string()).cast(pa.int64()))
 
 
 def times_of(data_type: Any, numbers: Any) -> tuple[Any, Flags, str]:

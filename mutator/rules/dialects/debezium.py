@@ -58,6 +58,7 @@ from mutator.rules.dialects.messages import (
     FIELD,
     ORDER_TYPES,
     SHOWN,
+    Codes,
     LineMarks,
     MessageRows,
     distinct,
@@ -196,21 +197,19 @@ class DebeziumMessages(DebeziumRows):
         if SERVER.name in orders:
             codes, orders[SERVER.name] = self._with_epochs(codes, orders[SERVER.name])
         for name in set(self.of_any_table).difference(records.names):
-            for row in np.flatnonzero(columns[f"after.{name}"].is_valid()).tolist():
-                if codes[row] in _UPSERTS:
-                    codes[row] = rejected(f"has the member 'after.{name}', {_NEW_MEMBER}")
+            others = flags(columns[f"after.{name}"].is_valid()) & codes.are(_UPSERTS)
+            codes.put(np.flatnonzero(others), rejected(f"has the member 'after.{name}', {_NEW_MEMBER}"))
         return self.changes(codes, (before, after), orders, records, unset=unsent(after) if self.leaves_unset else {})
 
-    def _with_epochs(self, codes: Sequence[bytes | None], servers: Any) -> tuple[list[bytes | None], Any]:
+    def _with_epochs(self, codes: Codes, servers: Any) -> tuple[Codes, Any]:
         """Return op codes, and the epoch of each row; a row of a server without one is a reject."""
-        known, found, unnamed = self.epochs.named, [*codes], self.epochs.of_unnamed
+        known, found, unnamed = self.epochs.named, Codes.of(codes), self.epochs.of_unnamed
         coded = servers.dictionary_encode()
         names = [None if one in NO_SERVER else one.decode("utf-8", "replace") for one in coded.dictionary.to_pylist()]
         numbers = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        unknown = [number for number, name in enumerate(names) if name is not None and name not in known]
-        for row in np.flatnonzero(np.isin(numbers, unknown)).tolist():
-            if found[row] in _ACTS:
-                found[row] = unranked(str(names[numbers[row]]), self.epochs)
+        for number, name in enumerate(names):
+            if name is not None and name not in known:
+                found.put(np.flatnonzero((numbers == number) & found.are(_ACTS)), unranked(name, self.epochs))
         epochs = [b"%d" % known.get(name or UNNAMED, unnamed) for name in names]
         return found, pa.array([*epochs, b"%d" % unnamed], pa.large_binary()).take(pa.array(numbers))
 
@@ -225,19 +224,17 @@ class DebeziumMessages(DebeziumRows):
         found = {f"before.{name}": values for name, values in keys(rows, self.keys).items()}
         return {**columns, **{name: with_values(columns[name], rows, values) for name, values in found.items()}}
 
-    def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
+    def _codes(self, columns: Mapping[str, Any]) -> Codes:
         """Return what each message says. Raises Unclear if it has rows of several tables."""
         kinds, of_kind = distinct([columns[name] for name in ("op", *TABLE_PATHS)])
-        codes = [self._code(op, table_name(*names)) for op, *names in kinds]
-        found = [codes[kind] for kind in of_kind.tolist()]
-        for row in np.flatnonzero(~self._has_key(columns)).tolist():
-            if found[row] == _DELETE:
-                found[row] = rejected(NO_KEY)
+        found = Codes((self._code(op, table_name(*names)) for op, *names in kinds), of_kind)
+        found.put(np.flatnonzero(found.are({_DELETE}) & ~self._has_key(columns)), rejected(NO_KEY))
         without = np.flatnonzero(flags(columns["op"].is_null()))
         if len(without):
             some = {name: column.take(pa.array(without)) for name, column in columns.items()}
-            for row, code in zip(without.tolist(), self._without_op(some), strict=True):
-                found[row] = code
+            said = self._without_op(some)
+            for code in {*said}:
+                found.put(without[[one == code for one in said]], code)
         return found
 
     def _code(self, op: bytes | None, table: str | None) -> bytes | None:
@@ -348,15 +345,14 @@ class DebeziumJson(DebeziumMessages):
         names = [name.removeprefix(self.prefix) for name in batch.schema.names]
         return dict(zip(names, batch.columns, strict=True))
 
-    def _codes(self, columns: Mapping[str, Any]) -> list[bytes | None]:
+    def _codes(self, columns: Mapping[str, Any]) -> Codes:
         """Return what each message says; a row with another schema than the first ones is a reject."""
         found = super()._codes(columns)
         if "schema" in columns:
             texts, of_text = distinct([columns["schema"]])
-            others = [self._other_schema(text or b"") for (text,) in texts]
-            for row in np.flatnonzero(np.array([one is not None for one in others])[of_text]).tolist():
-                if found[row] in (*_UPSERTS, _DELETE):
-                    found[row] = others[of_text[row]]
+            for number, (text,) in enumerate(texts):
+                if (other := self._other_schema(text or b"")) is not None:
+                    found.put(np.flatnonzero((of_text == number) & found.are((*_UPSERTS, _DELETE))), other)
         return found
 
     def _other_schema(self, text: bytes) -> bytes | None:

@@ -173,7 +173,7 @@ class DebeziumFlat(DebeziumRows):
         delete, updates = (np.array([code == own for code in codes], np.bool_) for own in (self.delete, self.update))
         own = {name: one for name, one in columns.items() if not is_added(name)}
         lacking = unsent(own) if self.leaves_unset else {}
-        codes, own, unset = self.with_unset(codes, own, lacking, self.may_lack(codes, updates))
+        final, own, unset = self.with_unset(codes, own, lacking, self.may_lack(codes, updates))
         columns |= own
         found = dict[str, Any]()
         for name, column in columns.items():
@@ -181,10 +181,9 @@ class DebeziumFlat(DebeziumRows):
                 continue
             if pa.types.is_large_binary(column.type) and not is_added(name):
                 column, bad, why = self.values(name, column, records.field(name).type)
-                for row in np.flatnonzero(bad & ~delete).tolist():
-                    codes[row] = rejected(f"field {name} {why}")
+                final.put(np.flatnonzero(bad & ~delete), rejected(f"field {name} {why}"))
             found[name] = column
-        found[FIELD] = pa.array(codes, pa.large_binary())
+        found[FIELD] = final.column()
         unset = {name: one for name, one in unset.items() if name in found}
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), unset=unset)
 

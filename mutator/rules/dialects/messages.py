@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -60,6 +60,54 @@ def _of_type(values: Any, data_type: Any) -> Any:
     return values.cast(pa.large_string()).cast(data_type)
 
 
+class Codes:
+    """The op codes of rows, of which few differ.
+
+    >>> codes = Codes.of([b"c", b"d", b"c", None])
+    >>> codes.put(np.array([1, 2]), b"u")
+    >>> codes.are({b"u"}).tolist(), codes.column().to_pylist()
+    ([False, True, True, False], [b'c', b'u', b'u', None])
+    """
+
+    def __init__(self, said: Iterable[bytes | None], numbers: Ints) -> None:
+        """said: the codes; some may not occur, or occur twice. numbers: of the code of each row among these."""
+        self._said, self._numbers = [*said], numbers
+
+    @classmethod
+    def of(cls, codes: Codes | Sequence[bytes | None]) -> Codes:
+        """Return codes that may be changed."""
+        if isinstance(codes, Codes):
+            return cls(codes._said, codes._numbers.copy())
+        known = dict[bytes | None, int]()
+        numbers = np.fromiter((known.setdefault(code, len(known)) for code in codes), np.int64, len(codes))
+        return cls(known, numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def are(self, codes: Container[bytes | None]) -> Flags:
+        """Return which rows have one of some codes."""
+        return self.fit(codes.__contains__)
+
+    def fit(self, is_it: Callable[[bytes | None], bool]) -> Flags:
+        """Return which rows have a code that a function returns True for."""
+        found: Flags = np.array([is_it(code) for code in self._said], np.bool_)[self._numbers]
+        return found
+
+    def put(self, rows: Ints, code: bytes | None) -> None:
+        """Give some rows another code. rows: their numbers."""
+        self._numbers[rows] = len(self._said)
+        self._said.append(code)
+
+    def take(self, rows: Ints) -> Codes:
+        """Return the codes of some rows."""
+        return Codes(self._said, self._numbers[rows])
+
+    def column(self) -> Any:
+        """Return a pa.Array of large_binary."""
+        return pa.array(self._said, _BYTES).take(pa.array(self._numbers))
+
+
 class OrderPart(NamedTuple):
     """A field that orders mutations, of the rows of records."""
 
@@ -99,13 +147,24 @@ def distinct(columns: Sequence[Any]) -> tuple[list[tuple[bytes | None, ...]], In
     >>> distinct([pa.array([b"c", b"u", b"c"]), pa.array([b"a", None, b"a"])])
     ([(b'c', b'a'), (b'u', None)], array([0, 1, 0]))
     """
-    numbers = np.zeros(len(columns[0]), np.int64)
+    rows, count = len(columns[0]), 1
+    numbers = np.zeros(rows, np.int64)
     for column in columns:
         coded = column.dictionary_encode()
-        numbers = numbers * (len(coded.dictionary) + 1) + coded.indices.fill_null(len(coded.dictionary)).to_numpy()
-        _, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
-    rows = pa.array(first if len(columns[0]) else np.zeros(0, np.int64))
-    return [*zip(*(column.take(rows).to_pylist() for column in columns), strict=True)], numbers
+        size = len(coded.dictionary) + 1
+        if size == 2 and not coded.null_count:
+            continue
+        numbers = numbers * size + coded.indices.fill_null(size - 1).to_numpy()
+        if count * size > 2 * rows:
+            numbers = np.unique(numbers, return_inverse=True)[1]
+        else:  # a sort is slower
+            there = np.zeros(count * size, np.int64)
+            there[numbers] = 1
+            numbers = (np.cumsum(there) - 1)[numbers]
+        count = int(numbers.max(initial=-1)) + 1
+    first = np.zeros(count if rows else 0, np.int64)
+    first[numbers[::-1]] = np.arange(rows)[::-1]
+    return [*zip(*(column.take(pa.array(first)).to_pylist() for column in columns), strict=True)], numbers
 
 
 def of_other_table(name: str | None) -> bytes:
@@ -197,7 +256,7 @@ class MessageRows(OpCodeField):
 
     def changes(
         self,
-        codes: Sequence[bytes | None],
+        codes: Codes | Sequence[bytes | None],
         images: tuple[Mapping[str, Any], Mapping[str, Any]],
         orders: Mapping[str, Any],
         records: Any,
@@ -211,8 +270,8 @@ class MessageRows(OpCodeField):
         which changes have no value of a field, by name. An update leaves it unset; one with a new key takes it from the
         image before, or ``carries`` it.
         """
-        codes, (before, after) = [*codes], images
-        updates = np.array([code == self.update for code in codes], np.bool_)
+        codes, (before, after) = Codes.of(codes), images
+        updates = codes.are({self.update})
         moved = self._moved(before, after, updates)
         if unset:
             # Of several changes in a row of the file, one may replace another
@@ -222,44 +281,43 @@ class MessageRows(OpCodeField):
                 after, unset = self._from_before(images, unset, moved & alone)
                 may |= self.may_lack(codes, updates) & alone
             codes, after, unset = self.with_unset(codes, after, unset, may)
-            moved &= np.array([code == self.update for code in codes], np.bool_)
+            moved &= codes.are({self.update})
         if moved.any():  # the delete is the first of two rows
             index = np.repeat(np.arange(len(codes)), np.where(moved, 2, 1))
-            is_first = np.append(index[1:] == index[:-1], False)
-            codes = [
-                self.delete if first else codes[row]
-                for row, first in zip(index.tolist(), is_first.tolist(), strict=True)
-            ]
+            codes = codes.take(index)
+            codes.put(np.flatnonzero(index[1:] == index[:-1]), self.delete)
             before, after, orders = (
                 {name: column.take(pa.array(index)) for name, column in columns.items()}
                 for columns in (before, after, orders)
             )
             rows = index if rows is None else rows[index]
             unset = {name: own[index] for name, own in unset.items()}
-        delete = np.array([code == self.delete for code in codes], np.bool_)
+        delete = codes.are({self.delete})
         # People look for the record of a reject.
-        acts = delete | np.array([code in (self.upsert_codes or ()) or is_rejected(code) for code in codes], np.bool_)
+        acts = delete | codes.are(self.upsert_codes or ()) | codes.fit(is_rejected)
         found = dict[str, Any]()
         for name, column in after.items():
             if records.get_field_index(name) < 0:
                 continue
             if delete.any():
                 column = pc.if_else(pa.array(delete), before[name], column)
-            column = pc.if_else(pa.array(acts), column, pa.scalar(None, column.type))
+            if not acts.all():
+                column = pc.if_else(pa.array(acts), column, pa.scalar(None, column.type))
             values, bad, why = self.values(name, column, records.field(name).type)
-            for row in np.flatnonzero(bad if name in self.keys else bad & ~delete).tolist():
-                codes[row] = codes[row] if is_rejected(codes[row]) else rejected(f"field {name} {why}")
+            bad = bad if name in self.keys else bad & ~delete
+            if bad.any():
+                codes.put(np.flatnonzero(bad & ~codes.fit(is_rejected)), rejected(f"field {name} {why}"))
             found[name] = values
         found |= orders
-        found[FIELD] = pa.array(codes, _BYTES)
+        found[FIELD] = codes.column()
         unset = {name: own for name, own in unset.items() if name in found}
         return Unwrapped(pa.RecordBatch.from_arrays([*found.values()], [*found]), rows, True, unset)
 
-    def may_lack(self, codes: Sequence[bytes | None], updates: Flags) -> Flags:
+    def may_lack(self, codes: Codes | Sequence[bytes | None], updates: Flags) -> Flags:
         """Return which rows may leave fields unset. updates: those that update a record."""
         if not self.carries or self.arrival is None:
             return updates
-        return updates | np.array([code == self.arrival for code in codes], np.bool_)
+        return updates | Codes.of(codes).are({self.arrival})
 
     def _from_before(
         self, images: tuple[Mapping[str, Any], Mapping[str, Any]], unset: Mapping[str, Flags], moved: Flags
@@ -279,17 +337,20 @@ class MessageRows(OpCodeField):
         return flags(column.is_null())
 
     def with_unset(
-        self, codes: Sequence[bytes | None], after: Mapping[str, Any], unset: Mapping[str, Flags], may: Flags
-    ) -> tuple[list[bytes | None], dict[str, Any], dict[str, Flags]]:
+        self,
+        codes: Codes | Sequence[bytes | None],
+        after: Mapping[str, Any],
+        unset: Mapping[str, Flags],
+        may: Flags,
+    ) -> tuple[Codes, dict[str, Any], dict[str, Flags]]:
         """Return op codes, images after changes, and which changes leave a field unset, which is NULL there.
 
         Others are rejects, if they are upserts. may: which changes may leave fields unset.
         """
-        codes, found, columns = [*codes], dict[str, Flags](), {**after}
+        codes, found, columns = Codes.of(codes), dict[str, Flags](), {**after}
         for name, own in unset.items():
             reason = rejected(f"field {name} is not sent with a new key, so no record has its value; {self.sends_all}")
-            for row in np.flatnonzero(own & ~may).tolist():
-                codes[row] = reason if codes[row] in (self.upsert_codes or ()) else codes[row]
+            codes.put(np.flatnonzero(own & ~may & codes.are(self.upsert_codes or ())), reason)
             found[name] = own & may
             columns[name] = pc.if_else(pa.array(found[name]), pa.scalar(None, after[name].type), after[name])
         return codes, columns, found

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags
+from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.dialects.messages import is_text
 from mutator.rules.order_columns import flags
 
@@ -34,6 +34,7 @@ _PLACEHOLDERS = [
         for separators in ((",", ":"), (", ", ": "))
     ),
 ]
+_SHORTEST = min(map(len, _PLACEHOLDERS))
 
 # Any of these in a line of JSON; the last are the bytes of the text, as a list has them.
 IN_JSON = (
@@ -77,6 +78,8 @@ def _is_placeholder(column: Any) -> Flags:
             for row in np.flatnonzero(lengths == len(_PLACEHOLDER)).tolist():
                 found[row] = column[row].as_py() == [*_PLACEHOLDER.encode()]
         return found
+    if types.is_large_binary(column.type) and not np.any(np.diff(offsets_of(column)[0]) >= _SHORTEST):
+        return np.zeros(len(column), np.bool_)  # nearly always, and soon seen
     if is_text(column.type):
         return flags(pc.is_in(column, value_set=pa.array([one.encode() for one in _PLACEHOLDERS]).cast(column.type)))
     return np.zeros(len(column), np.bool_)
