@@ -81,8 +81,7 @@ class Winners(WinnerKeys):
         positions = positions[rows]
         old_orders, old_rows = (column.take(pa.array(rows)) for column in (old_orders, old_rows))
         index = pa.array(positions)
-        orders = found.orders.take(index)
-        deletes = found.deletes[positions]
+        orders, deletes = found.orders.take(index), found.deletes[positions]
         replaced = None if replaced is None else replaced[rows]
         self.meet_living(positions, old_orders)
         older = self.older(old_orders, orders)
@@ -94,9 +93,8 @@ class Winners(WinnerKeys):
             if self.reads(positions, with_values(self.plan.kept(sides)), newer, replaced).any():
                 seen = old_orders, old_rows, sides
         olds = Olds(RECORD, older, same, *seen)._replace(floor=known_floor_of(self.plan))
-        decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
+        actions[rows] = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, self.late[positions])
-        actions[rows] = decided
         return actions
 
     def decide_rows(self, positions: Ints, olds: Olds, level: Flags, replaced: Flags | None = None) -> Ints:
