@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from mutator.rules.order_values import lowest_order
 from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
-from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Mutation, Place
+from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place
 from tests.support.small_runs import known
 from tests.support.text_runs import ENGINES
 
@@ -55,11 +56,20 @@ class Form:
     def line(self, one: Mutation, fields: Sequence[str], op: bool) -> str:
         order = [] if self.by_file else [self.order_text(one.order)]
         codes = [one.op if one.op in "DT" else "U"] if op else []
-        values = [self.text_of(one.given[name]) if name in one.given else "~" for name in fields]
+        text = self.sent_text if op else self.text_of
+        values = [text(one.given[name]) if name in one.given else "~" for name in fields]
         return self.mark.join([one.key or "", *order, *codes, *values])
 
-    def text_of(self, value: str | None) -> str:
-        return self.null if value is None else value
+    def text_of(self, value: Any) -> str:
+        return self.null if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+    def sent_text(self, value: Any) -> str:
+        """Return the text of a value in a feed: numbers in a shorter form than that of a record."""
+        return f"{value.normalize():f}" if isinstance(value, Decimal) else self.text_of(value)
+
+    def name_of(self, number: int) -> str:
+        """Return the name of a field in settings; of an ordinal, that in the feed."""
+        return "pqr"[number] if self.header else str(number + (2 if self.by_file else 3))
 
     def order_of(self, text: str) -> int:
         return int(text) if text.isdigit() else next(n for n in range(HIGHEST) if self.order_text(n) == text)
@@ -70,6 +80,47 @@ class Form:
             return order
         seconds = int.from_bytes(order[:8], "big") - (1 << 63)
         return self.order_of(f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}")
+
+
+def model_functions(functions: Mapping[str, str]) -> dict[str, str]:
+    """Return the functions of fields without the types of their values, and without ``last``, which all fields have."""
+    return {name: text.split()[0] for name, text in functions.items() if text.split()[0] != "last"}
+
+
+def own_entries(fields: Sequence[str], functions: Mapping[str, str], kept: Kept) -> dict[str, Any]:
+    """Return what is kept beside a row for fields with functions; None: only what the row implies."""
+    found = {}
+    for name, function in functions.items():
+        own, at = kept.entries[name], kept.orders[fields.index(name)]
+        implied = [order for order, _ in own] == [at] if own else function != "first"
+        found[name] = None if implied else own
+    return found
+
+
+def as_text(value: Any) -> str:
+    """Return a value of a field, or its text, in one form; NULL is empty."""
+    try:
+        return f"{Decimal(value).normalize():f}"
+    except (ArithmeticError, TypeError, ValueError):
+        return "" if value in (None, "NULL") else value
+
+
+def as_met(model: Place, deleted: Any, values: Sequence[Any], orders: Sequence[Any], entries: Mapping[str, Any]) -> Any:
+    """Return what waits as a run meets it: the floor counts as a delete. Entries are texts, and decide of fields."""
+    floor = max((one.mutation.order for one in model.truncates), default=None)
+    spared = [floor is None or (order is not None and order >= floor) for order in orders]
+    found: dict[str, Any] = {}
+    for name, value, order, is_spared in zip(model.fields, values, orders, spared, strict=True):
+        function = model.functions.get(name)
+        if function is None:
+            found[name] = as_text(value if is_spared else None)
+            continue
+        own = entries[name]
+        if own is None:
+            own = ((order, value),) if order is not None and (as_text(value) or function == "first") else ()
+        found[name] = [(at, as_text(one)) for at, one in own if floor is None or at >= floor]
+    at_floor = tuple(order if is_spared else floor for order, is_spared in zip(orders, spared, strict=True))
+    return deleted if floor is None else max(deleted or floor, floor), found, at_floor
 
 
 def beside(path: Path | None, rows: int) -> list[dict[str, Any]]:
@@ -118,10 +169,11 @@ class Directory:
     form: Form
     unknown: str = "insert"
     on: Callable[..., Any] | None = None  # `mutator.mutate` on Spark; None: the runner of tests, in a random order
+    functions: Mapping[str, str] = field(default_factory=dict)  # field -> merge function, and type
     runs: int = 0
 
     def __post_init__(self) -> None:
-        self.model = Place(self.fields, self.unknown, not self.form.by_file)
+        self.model = Place(self.fields, self.unknown, not self.form.by_file, functions=model_functions(self.functions))
 
     @property
     def output(self) -> Path:
@@ -149,6 +201,9 @@ class Directory:
             **self.form.settings,
             "patch.unknown": self.unknown,
         }
+        for number, name in enumerate(self.fields):
+            if name in self.functions:
+                settings[f"field.merge.{self.form.name_of(number)}"] = self.functions[name]
         places: Any = {"master": str(master), "feed": [str(feed)], "output": str(self.output)}
         on = self.on or partial(local_engine.mutate, seed=rng.randrange(9))
         report = on(settings, **places, engine=rng.choice(self.form.engines))
@@ -157,10 +212,14 @@ class Directory:
             key: (kept.order, tuple(map(self.form.text_of, kept.values)), kept.orders)
             for key, kept in self.model.all(RECORD).items()
         }
+        assert self.kept_beside() == {
+            key: (kept.cleared, own_entries(self.fields, self.model.functions, kept))
+            for key, kept in self.model.all(RECORD).items()
+        }
         tombstones, waiting = self.tombstones()
         assert tombstones == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
         assert waiting == {
-            key: (kept.deleted, tuple(map(self.form.text_of, kept.values)), kept.orders)
+            key: as_met(self.model, kept.deleted, [*map(self.form.text_of, kept.values)], kept.orders, kept.entries)
             for key, kept in self.model.all(WAITING).items()
         }
         found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
@@ -179,17 +238,44 @@ class Directory:
     def rows(self) -> dict[str, Any]:
         """Return the order value of each record, its fields, and their order values."""
         found = {}
+        for line, sides in self.lines():
+            key, *values = line.split(self.form.mark)
+            order = sides["sequence"] if self.form.by_file else self.form.order_of(values.pop(0))
+            own = {one["field"]: self.form.kept_order(one["order"]) for one in sides.get(FIELD_ORDERS) or ()}
+            at = tuple(own.get(str(self.first + number), order) for number in range(len(self.fields)))
+            assert key not in found
+            found[key] = (order, tuple(values), at)
+        return found
+
+    @property
+    def first(self) -> int:
+        """The ordinal of the first field in records."""
+        return 1 if self.form.by_file else 2
+
+    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the records, and what is kept beside each."""
         for part in known(self.output).files:
             lines = (self.output / part.path).read_text().splitlines()
-            for line, sides in zip(lines, self.sides(part, len(lines)), strict=True):
-                key, *values = line.split(self.form.mark)
-                order = sides["sequence"] if self.form.by_file else self.form.order_of(values.pop(0))
-                own = {one["field"]: self.form.kept_order(one["order"]) for one in sides.get(FIELD_ORDERS) or ()}
-                first = 1 if self.form.by_file else 2
-                at = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
-                assert key not in found
-                found[key] = (order, tuple(values), at)
-        return found
+            yield from zip(lines, self.sides(part, len(lines)), strict=True)
+
+    def kept_beside(self) -> dict[str, Any]:
+        """Return what is kept for merge functions beside each record: the last delete, and the entries of fields."""
+        return {line.split(self.form.mark)[0]: self.kept(sides) for line, sides in self.lines()}
+
+    def kept(self, sides: dict[str, Any]) -> Any:
+        """Return what side columns have for merge functions."""
+        assert all(sides.get(name) is None for name in ("seal", "mark", "marked"))
+        cleared, found = sides.get("cleared"), {}
+        for number, name in enumerate(self.fields):
+            own = sides.get(f"entries.{self.first + number}")
+            if name in self.model.functions:
+                found[name] = own if own is None else tuple(map(self.entry, own))
+            assert own is None or name in self.model.functions
+        return None if cleared is None else self.form.kept_order(cleared), found
+
+    def entry(self, one: dict[str, Any]) -> tuple[Any, Any]:
+        value = one["value"]
+        return self.form.kept_order(one["order"]), value.decode() if isinstance(value, bytes) else value
 
     def sides(self, part: Any, rows: int) -> list[dict[str, Any]]:
         """Return what is kept beside the rows of a data file, read without the package."""
@@ -207,22 +293,10 @@ class Directory:
                     continue
                 _, *values = one["waiting"].decode().split(self.form.mark)
                 own = {one["field"]: self.form.kept_order(one["order"]) for one in one[FIELD_ORDERS] or ()}
-                first = 1 if self.form.by_file else 2
+                first = self.first
                 orders = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
-                waiting[key] = self.above_floor(order, tuple(values[first - 1 :]), orders)
+                waiting[key] = as_met(self.model, order, values[first - 1 :], orders, self.kept(one)[1])
         return tombstones, waiting
-
-    def above_floor(self, deleted: Any, values: tuple[str, ...], orders: tuple[Any, ...]) -> Any:
-        """Return what waits as a run meets it: the floor counts as a delete."""
-        floor = max((one.mutation.order for one in self.model.truncates), default=None)
-        if floor is None:
-            return deleted, values, orders
-        spared = [order is not None and order >= floor for order in orders]
-        return (
-            max(deleted or floor, floor),
-            tuple(value if is_spared else self.form.null for value, is_spared in zip(values, spared, strict=True)),
-            tuple(order if is_spared else floor for order, is_spared in zip(orders, spared, strict=True)),
-        )
 
     def check(self) -> None:
         verified = local_engine.verify(str(self.output))
