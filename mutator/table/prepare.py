@@ -30,13 +30,16 @@ def prepare(
     snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
 ) -> tuple[Survey, Plan]:
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
+    retention = config.retention
     config = for_tables(config, snapshot)
     if not snapshot.state.spec:
         check_settings(snapshot, config.rows)
     survey = survey_feed(config, survey_of_table(config.rows.key, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
+    if "tombstone.retention" in map(published, snapshot.state.settings):
+        config = replace(config, retention=retention)  # entries of merge functions are sealed; deletes are kept
     with said_to(config.wording.audience.writers):
-        plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
+        plan = replace(make_plan(config, survey, new_run_id(now / 1000), now, "blocks"), expire_before=None)
     many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)
