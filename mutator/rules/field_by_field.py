@@ -262,8 +262,7 @@ class FieldByField:
             values = pa.nulls(count, one.type) if olds is None else fields.values(one.number, olds[one.number])
             hidden = ~has_row | (before == NEVER)
             known.append((self._orders.take(pa.array(np.where(hidden, 0, before), mask=hidden)), values))
-        orders, values = zip(*known, strict=True)
-        self._merged = found = MergedColumns(merging, self._olds, orders, values)
+        self._merged = found = MergedColumns(merging, self._olds, known)
         sent, deletes = None, pa.nulls(count, self._orders.type)
         if news is not None:
             last = last_of(self._deletes, self._begins)

@@ -84,13 +84,26 @@ def widened(column: Any, wanted: Any) -> Any:
     parts = [
         converted_orders("long", part, order_type.decode())
         if one.name == "order" and part.type != one.type
-        else part.cast(one.type)
+        else _cast(part, one.type)
         for part, one in zip(entries.flatten(), form, strict=True)
     ]
     counts = pc.list_value_length(column).fill_null(0).to_numpy().astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     items = pa.StructArray.from_arrays(parts, fields=[*form])
     return pa.ListArray.from_arrays(pa.array(offsets), items, mask=column.is_null()).cast(wanted.type)
+
+
+def _cast(values: Any, wanted: Any) -> Any:
+    """Return values of a wider type. Times of nanoseconds are kept as numbers.
+
+    >>> _cast(pa.array([7], pa.timestamp("ms")), pa.int64()).to_pylist()
+    [7000000]
+    """
+    own, types = values.type, pa.types
+    if types.is_temporal(own) and types.is_integer(wanted):
+        nanos = pa.time64("ns") if types.is_time(own) else pa.timestamp("ns", getattr(own, "tz", None))
+        values = values.cast(pa.duration("ns") if types.is_duration(own) else nanos)
+    return values.cast(wanted)
 
 
 def lists_of(entries: Any, counts: Ints) -> Any:

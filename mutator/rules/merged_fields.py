@@ -8,7 +8,7 @@ last delete is that of its tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mutator.errors import MutatorError, error
 from mutator.errors.display import key_text
 from mutator.rules.byte_columns import Flags
-from mutator.rules.field_orders import ordered
+from mutator.rules.field_orders import FIELD_ORDERS, ordered, orders_of_fields
 from mutator.rules.merge_columns import (
     EntryColumns,
     aged_columns,
@@ -112,10 +112,10 @@ class Merging:
 class MergedColumns:
     """The fields with merge functions of many keys."""
 
-    def __init__(self, merging: Merging, olds: Olds, orders: Sequence[Any], values: Sequence[Any]) -> None:
+    def __init__(self, merging: Merging, olds: Olds, known: Sequence[tuple[Any, Any]]) -> None:
         """Take what the place has of the keys.
 
-        orders, values: of each field in the rows of the place; the first are NULL where there is no row.
+        known: the order values, NULL where there is no row, and the values of each field in the rows of the place.
         """
         self._merging, count = merging, len(olds.older)
         none = pa.nulls(count, column_type(merging.order_type))
@@ -131,7 +131,7 @@ class MergedColumns:
         self._bounds, self._marks = (cleared, seal), (mark, marked)
         self._entries = [
             expanded(one.function, own, order, value)
-            for one, own, order, value in zip(merging.fields, lists, orders, values, strict=True)
+            for one, own, (order, value) in zip(merging.fields, lists, known, strict=True)
         ]
         self.late = np.zeros(count, np.bool_)  # some contribution or delete came late after the seal
         self.tied = np.zeros(count, np.bool_)  # two contributions of a field have one order value
@@ -149,10 +149,9 @@ class MergedColumns:
         if merging.retention is None:
             return
         spans = [span_columns(entries, len(deletes)) for entries in self._entries]
-        second, highest = (
-            pc.min_element_wise(*(one for one, _ in spans)),
-            pc.max_element_wise(*(one for _, one in spans)),
-        )
+        none = pa.nulls(len(deletes), bounds[0].type)  # if the rows have none of the fields
+        second = pc.min_element_wise(none, *(one for one, _ in spans))
+        highest = pc.max_element_wise(none, *(one for _, one in spans))
         seals, self._marks = aged_columns(self._marks, second, highest, merging.now, merging.retention)
         self._bounds = self._bounds[0], pc.coalesce(seals, self._bounds[1])
         self._entries = [
@@ -313,6 +312,14 @@ def wrong_entries(entries: Any, of_rows: Any) -> str | None:
     if (again & (np.diff(numbers) <= 0)).any():
         return "has values of a merge function that are not in the order of their order values"
     return None
+
+
+def of_fields(one: Any, column: Any, names: Collection[str]) -> Any:
+    """Return a side column, of a pa.Field, without what it has of other fields than those of some names."""
+    if one.name == FIELD_ORDERS:
+        return orders_of_fields(column, names)
+    is_other = one.name.startswith(ENTRIES) and one.name.removeprefix(ENTRIES) not in names
+    return pa.nulls(len(column), column.type) if is_other else column
 
 
 def has_own(merging: Merging | None, sides: Any) -> Flags:

@@ -33,8 +33,8 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
-from mutator.rules.field_orders import FIELD_ORDERS, orders_of_fields
 from mutator.rules.key_hash import Hashes
+from mutator.rules.merged_fields import of_fields
 from mutator.rules.order_columns import converted_orders, flags
 from mutator.rules.register import no_sides
 from mutator.rules.row_hash import RowHashes, row_hashes
@@ -237,7 +237,7 @@ class LiveRows:
         """Return side columns of the rows of a file at some positions, a pa.StructArray; NULLs without a side file.
 
         positions: ascending. wanted: the fields; without any, nothing is read. A field of the rows that was removed,
-        or removed and added again, has no order value of its own.
+        or removed and added again, has no order value of its own, and no entries.
         """
         if file.sides is None or not wanted:
             return no_sides(len(positions), wanted)
@@ -250,10 +250,7 @@ class LiveRows:
             raise damaged(table, file.sides, fault) from None
         names = [name for name in self.forms.schema().names if self.forms.has(file.form, name)]
         columns = zip(wanted, found.flatten(), strict=True)
-        return pa.StructArray.from_arrays(
-            [orders_of_fields(column, names) if one.name == FIELD_ORDERS else column for one, column in columns],
-            fields=list(wanted),
-        )
+        return pa.StructArray.from_arrays([of_fields(*one, names) for one in columns], fields=list(wanted))
 
     def _verify(self, stored: FileEntry) -> None:
         """Compare a file with its checksum, if it was not compared before. Raises StateError."""
