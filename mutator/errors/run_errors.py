@@ -119,7 +119,8 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "sum.large": (
             "the sum of the field {field} of {record} is too large for its type, {type}; nothing "
-            "was published: give the field a wider type with {output.schema}, and run again"
+            "was published: give the field a wider type, with {output.schema}, or if it is text with "
+            "{field.merge.FIELD}, and run again"
         ),
         "order.row": (
             "the record with the ID {key} has no order value: {why}; correct its row, or name another field; if it is "

@@ -53,9 +53,9 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
     elif recorded is None and rows.partitioning.by_table and not versioned and (ops.dialect is not None or merges):
         found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
     if merges and why and not config.operation.overwrites:
-        cure = (
-            "replace records with write.operation" if config.operation.full else "use a table, or key.scope=partition"
-        )
+        cure = "use a table, or key.scope=partition"
+        if config.operation.full:
+            cure = "leave the setting out; if the records have it already, replace them with write.operation"
         names = ", ".join(merges)
         raise error("config", where=setting("field.merge.FIELD"), faults=f"{names}: not here, because {why}; {cure}")
     if why:
@@ -115,6 +115,8 @@ def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> di
     fields = _fields(config, rows)
     for field, choice in given:
         number = _number(rows, fields, field)
+        if number < 0 and recorded.get(field) == choice.text:
+            continue  # the field was removed, and the settings of a table are those of all its applies
         faults = _faults(config, rows, fields, number, field, choice, recorded, path)
         if (fault := next(faults, None)) is not None:
             raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=fault)
@@ -167,7 +169,7 @@ def _faults(
     if (what := _needed(rows, fields).get(name)) is not None:
         yield f"{name} is the {what}, which has the value of the last mutation; leave the setting out"
     before = recorded.get(name)
-    if before is not None and before != choice.text:
+    if before is not None and before != choice.text and not choice.widens(parse_choice(before)):
         yield (
             f"the field {name} of {place(path)} had {before} so far, and what is kept beside the records depends on "
             f"it; leave the setting out, or begin a new master"
@@ -179,7 +181,7 @@ def _faults(
     if choice.type is None and is_text and (choice.function.adds or choice.function.keeps == BEST):
         yield f"a field of text has no type; give one after the function: {TYPES}"
     if (why := refusal(choice.function, choice.type or own)) is not None:
-        yield why
+        yield why if choice.type is None else why.replace(str(choice.type), "text")
 
 
 def _needed(rows: RowPlan, fields: RowFields) -> dict[str, str]:

@@ -118,6 +118,17 @@ class MergeChoice(NamedTuple):
         """Whether values are made of text."""
         return self.type not in (None, pa.large_binary())
 
+    def widens(self, before: MergeChoice) -> bool:
+        """Return whether it differs from another choice only in that a sum may have more digits.
+
+        >>> parse_choice("sum decimal(20)").widens(parse_choice("sum long"))
+        True
+        """
+        if not (self.function == before.function and self.function.adds and self.type and before.type):
+            return False
+        is_alike = counted_type(self.function, self.type) == counted_type(before.function, before.type)
+        return is_alike and limits(self.type)[1] >= limits(before.type)[1]
+
     @property
     def text(self) -> str:
         """The choice as it is written."""
