@@ -51,6 +51,7 @@ _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
 _FEED_SPLITS = 4  # of a task that reads a part of a large feed
 _TASKS = 8  # read a feed, at least, if it is not small
+_TASKS_OF_LARGE = 16  # the same of a large feed, so that the last ones leave no core idle for long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,9 +369,9 @@ def _tasks(
     splits = splits_of(inputs, size, feed_chunk)
     feed = [split for split in splits if inputs[split.input].side == "feed"]
     old = [split for split in splits if inputs[split.input].side != "feed"]
-    step = max(
-        feed_chunk, min(size, sum(inputs[split.input].source.bytes for split in feed if not split.number) // _TASKS)
-    )
+    feed_bytes = sum(inputs[split.input].source.bytes for split in feed if not split.number)
+    least = _TASKS if feed_bytes < _TASKS * size else _TASKS_OF_LARGE
+    step = max(feed_chunk, min(size, feed_bytes // least))
     tasks = packed_tasks(inputs, feed, step)
     if strategy.join == "shuffle":
         return (*packed_tasks(inputs, old, size), *tasks), ()
