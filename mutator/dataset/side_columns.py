@@ -78,8 +78,11 @@ def _at(file: Any, wanted: Sequence[Any], positions: Ints) -> Any:
     if _ROW in file.schema_arrow.names and names:
         table = file.read(columns=[*names, _ROW], use_threads=False)
         rows = table.column(_ROW).to_numpy()
-        at = np.minimum(np.searchsorted(rows, positions), max(len(rows) - 1, 0))
-        lack = rows[at] != positions if len(rows) else np.ones(len(positions), np.bool_)
+        at, lack = np.zeros(len(positions), np.int64), np.ones(len(positions), np.bool_)
+        if len(positions):  # most rows have no values, so these are searched for
+            own = np.minimum(np.searchsorted(positions, rows), len(positions) - 1)
+            found = np.flatnonzero(positions[own] == rows)
+            at[own[found]], lack[own[found]] = found, False
         index = pa.array(at, mask=lack)
         columns = [
             pa.nulls(len(index), column.type) if column.null_count == len(column) else column.take(index)

@@ -144,24 +144,41 @@ def rows_between(first: Ints, last: Ints) -> Ints:
     return found
 
 
-def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
-    """Return a pa.Array with other values at some places. changes: places, and their values."""
+def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]], kept: Flags | None = None) -> Any:
+    """Return a pa.Array with other values at some places.
+
+    changes: places, and their values. kept: which rows to return; None: all.
+
+    >>> exchanged(pa.array([1, 2, 3]), [(np.array([1]), pa.array([7]))], np.array([False, True, True])).to_pylist()
+    [7, 3]
+    """
+    is_null = [column.null_count == len(values) for column in values.flatten()] if _is_whole(values, changes) else []
+    if any(is_null):  # it is not copied
+        columns = [
+            exchanged(column, [(places, others.field(number)) for places, others in changes], kept)
+            for number, column in enumerate(values.flatten())
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(values.type))
+    if all(one.null_count == len(one) for one in (values, *(others for _, others in changes))):
+        return pa.nulls(len(values) if kept is None else int(kept.sum()), values.type)
+    rows, parts, count = np.arange(len(values)), [values], len(values)
     for places, others in changes:
-        count = len(values)
-        if values.null_count == count and others.null_count == len(others):
-            continue
-        if pa.types.is_struct(values.type) and not (values.null_count or others.null_count):  # some columns may be NULL
-            pairs = zip(values.flatten(), others.flatten(), strict=True)
-            columns = [exchanged(column, [(places, other)]) for column, other in pairs]
-            values = pa.StructArray.from_arrays(columns, fields=list(values.type)) if columns else values
-            continue
-        rows = np.arange(count)
-        rows[places] = count + np.arange(len(places))
-        if (rows >= count).all():
-            values = others.take(pa.array(rows - count))
-        elif len(places):
-            values = pa.concat_arrays([values, others]).take(pa.array(rows))
-    return values
+        if len(places):
+            rows[places] = count + np.arange(len(places))
+            parts.append(others)
+            count += len(others)
+    all_kept = kept is None or bool(kept.all())
+    if len(parts) == 1 and all_kept:
+        return values
+    rows = rows if all_kept else rows[kept]
+    if len(rows) and rows.min() >= len(values):  # of values, none is left
+        rows, parts = rows - len(values), parts[1:]
+    return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)).take(pa.array(rows))
+
+
+def _is_whole(values: Any, changes: Sequence[tuple[Ints, Any]]) -> bool:
+    """Return whether all values are structs, and not NULL."""
+    return pa.types.is_struct(values.type) and not any(one.null_count for one in (values, *(own for _, own in changes)))
 
 
 class Overrides:

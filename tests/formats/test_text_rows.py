@@ -18,7 +18,7 @@ from mutator.formats.blocks.text_rows import TextBlockType
 from mutator.formats.content import NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.plan.rows.text_rows import layout_of_ids
-from mutator.rules.byte_columns import joined
+from mutator.rules.byte_columns import exchanged, joined
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.envelope import DELETES, UPSERTS, OpCodeField
 from mutator.rules.key_hash import hash_key
@@ -227,29 +227,22 @@ def test_supported_layouts():
     assert "longer than one byte" in reason(RowLayout(delimiter=field_delimiter.parse("::"), id_fields=(0,)))
 
 
-@pytest.mark.parametrize("exact", [True, False])
 @given(st.lists(st.binary(max_size=3), max_size=8), st.data())
-def test_patches(exact, rows, data):
+def test_patches(rows, data):
     places = data.draw(st.lists(st.integers(0, max(len(rows) - 1, 0)), max_size=len(rows), unique=True).map(sorted))
     new = [data.draw(st.one_of(st.none(), st.binary(max_size=3))) for _ in places]
     expected = list(rows)
     for place, value in zip(places, new, strict=True):
         expected[place] = value
-    found = patched(
-        pa.array(rows, pa.large_binary()),
-        np.array(places, np.int64),
-        pa.array([value or b"" for value in new], pa.large_binary()),
-        np.array([value is None for value in new], np.bool_),
-        exact=exact,
-    )
-    if exact:
-        assert found.to_pylist() == [value for value in expected if value is not None]
+    places = np.array(places, np.int64)
+    gone = np.array([value is None for value in new], np.bool_)
+    values = pa.array([value or b"" for value in new], pa.large_binary())
+    found = patched(pa.array(rows, pa.large_binary()), places, values, gone)
     assert bytes(joined(found)) == b"".join(value or b"" for value in expected)
-    one_by_one = patched(
-        pa.array([{"v": row} for row in rows], pa.struct([("v", pa.binary())])),
-        np.array(places, np.int64),
-        pa.array([{"v": value or b""} for value in new], pa.struct([("v", pa.binary())])),
-        np.array([value is None for value in new], np.bool_),
-        exact=exact,
+    kept = np.array([value is not None for value in expected], np.bool_)
+    one_by_one = exchanged(
+        pa.array([{"v": row} for row in rows], pa.struct([("v", pa.large_binary())])),
+        [(places, pa.StructArray.from_arrays([values], ["v"]))],
+        kept,
     )
     assert [row["v"] for row in one_by_one.to_pylist()] == [value for value in expected if value is not None]

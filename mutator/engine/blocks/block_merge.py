@@ -263,24 +263,24 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     if output.changes is not None:
         _note_changes(output.changes, content, met, absent | truncated)
     if len(positions):
-        values = content.take(pa.array(positions))
         written = np.flatnonzero(is_written)
+        changes = []
         if len(written):
-            new = met.column("written").combine_chunks().take(pa.array(written))
-            at = np.searchsorted(positions, rows[written])
-            index = np.arange(len(positions))
-            index[at] = len(positions) + np.arange(len(written))
-            values = pa.concat_arrays([values, new]).take(pa.array(index))
-        content = patched(content, positions, values, gone[positions], exact=output.exact or not output.run_together)
+            changes = [(rows[written], met.column("written").combine_chunks().take(pa.array(written)))]
+        if output.exact or not output.run_together:
+            content = exchanged(content, changes, ~gone)
+        else:
+            values = content.take(pa.array(positions))
+            own = [(np.searchsorted(positions, places), new) for places, new in changes]
+            content = patched(content, positions, exchanged(values, own), gone[positions])
     live = count - int(gone.sum())
     if not output.exact:
         return content, live, block.hashes[~gone] if output.hashed else None, None
-    sides = block.sides
+    changes = []
     if output.plan.has_sides and met is not None:
         touched = np.flatnonzero((actions == TOUCH) | is_written)
-        left = met.column("sides").combine_chunks().take(pa.array(touched))
-        sides = exchanged(sides, [(rows[touched], left)])
-    return content, live, block.hashes[~gone], sides.filter(pa.array(~gone))
+        changes = [(rows[touched], met.column("sides").combine_chunks().take(pa.array(touched)))]
+    return content, live, block.hashes[~gone], exchanged(block.sides, changes, ~gone)
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:

@@ -55,6 +55,7 @@ class Winners(WinnerKeys):
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self._rejected: list[Ints] = []
+        self._copied: tuple[Ints, Any] | None = None
         self.mixed = found.mixed.copy()
         self.landed = Landed.of(found.lows)
         self._met: list[Ints] = []
@@ -77,18 +78,17 @@ class Winners(WinnerKeys):
             self.tally.counts[MET_IN_PART] += int(self.plan.inside(old_rows).sum())
         self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
-        rows = np.flatnonzero(~leaves)
-        positions = positions[rows]
-        old_orders, old_rows = (column.take(pa.array(rows)) for column in (old_orders, old_rows))
-        index = pa.array(positions)
-        orders, deletes = found.orders.take(index), found.deletes[positions]
-        replaced = None if replaced is None else replaced[rows]
+        rows: Any = slice(None)
+        if leaves.any():
+            rows = np.flatnonzero(~leaves)
+            old_orders, old_rows, sides = (one.take(pa.array(rows)) for one in (old_orders, old_rows, sides))
+            positions, replaced = positions[rows], None if replaced is None else replaced[rows]
+        orders = found.orders.take(pa.array(positions))
         self.meet_living(positions, old_orders)
         older = self.older(old_orders, orders)
-        same = ~deletes & ~unequal(old_rows, found.written.take(index))
+        same = ~found.deletes[positions] & ~unequal(old_rows, self._written(positions))
         seen: tuple[Any, ...] = (old_orders,) if self.plan.truncates else ()
         if self.plan.register.reads_rows:
-            sides = sides.take(pa.array(rows))
             newer = flags(pc.less(old_orders, orders))
             if self.reads(positions, with_values(self.plan.kept(sides)), newer, replaced).any():
                 seen = old_orders, old_rows, sides
@@ -130,8 +130,14 @@ class Winners(WinnerKeys):
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
         orders, kept = self.left_orders(positions), self.left_sides(positions)
-        rows = self._left["rows"].among(self.found.written.take(pa.array(positions)), positions)
+        rows = self._left["rows"].among(self._written(positions), positions)
         return orders, rows, self.plan.sides(len(positions), orders, kept.flatten())
+
+    def _written(self, positions: Ints) -> Any:
+        """Return the rows of some winners, which are copied once where two steps ask for the same ones."""
+        if self._copied is None or self._copied[0] is not positions:
+            self._copied = positions, self.found.written.take(pa.array(positions))
+        return self._copied[1]
 
     def left_orders(self, positions: Ints) -> Any:
         """Return the order values alone: rows are costly."""
@@ -148,7 +154,7 @@ class Winners(WinnerKeys):
             return False
         orders = self.left_orders(np.arange(len(self.found)))
         rows = RowsInPlace.over(self.found.written, self._left["rows"])
-        self.found = replace(self.found, orders=orders, rows=rows, written=rows)
+        self.found, self._copied = replace(self.found, orders=orders, rows=rows, written=rows), None
         return True
 
     def all_sides(self) -> RowsInPlace:

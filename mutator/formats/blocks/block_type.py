@@ -196,31 +196,12 @@ class KeptAsBytes:
         return self.from_contents(rows.to_pylist(), layout)
 
 
-def patched(rows: Any, positions: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:
-    """Return rows, a pa.Array, some of which are replaced or removed.
+def patched(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:
+    """Return rows, a pa.Array of large_binary, some of which are replaced or removed.
 
-    positions: the row numbers, ascending. values: a pa.Array of the replacements, one for each position. gone: flags of
-    the positions to remove instead. exact: return one element per row; otherwise untouched neighbours may be one
-    element of large_binary, which costs nothing per row.
+    Neighbours that stay are one element, which costs nothing per row. positions: the row numbers, ascending. values: a
+    pa.Array of the replacements, one for each position. gone: flags of the positions to remove instead.
     """
-    if not len(positions):
-        return rows
-    if not exact and pa.types.is_large_binary(rows.type):
-        return _patched_bytes(rows, positions, values, gone)
-    # One take of rows and values together is three times as fast as Arrow's own replacement of text.
-    index = np.arange(len(rows))
-    index[positions] = len(rows) + np.arange(len(positions))
-    keep = np.ones(len(rows), np.bool_)
-    keep[positions[gone]] = False
-    return pa.concat_arrays([rows, values]).take(pa.array(index[keep]))
-
-
-def is_in(column: Any, values: Iterable[bytes]) -> Flags:
-    """Return which elements of a pa.Array of large_binary are among some values."""
-    return flags(pc.is_in(column, value_set=pa.array(sorted(values), pa.large_binary())))
-
-
-def _patched_bytes(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:
     offsets, data = offsets_of(rows)
     # Even pieces are the bytes between positions, odd pieces the rows at them.
     pieces = np.empty(2 * len(positions) + 2, np.int64)
@@ -233,3 +214,8 @@ def _patched_bytes(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:
         pa.large_binary(), len(touched), [None, pa.py_buffer(pieces), pa.py_buffer(data)]
     )
     return pc.replace_with_mask(before, pa.array(touched), values)
+
+
+def is_in(column: Any, values: Iterable[bytes]) -> Flags:
+    """Return which elements of a pa.Array of large_binary are among some values."""
+    return flags(pc.is_in(column, value_set=pa.array(sorted(values), pa.large_binary())))

@@ -312,7 +312,7 @@ def _converted(
             default = None if wanted.name in unset else layout.defaults.get(wanted.name)
             columns.append(nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
             continue
-        bad_values = BadRows()
+        bad_values = bad_rows.others()
         if not trusted:
             _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
         own = batch.column(wanted.name)

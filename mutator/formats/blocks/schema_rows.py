@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +40,17 @@ class BadRows(dict[int, str]):
     def __init__(self, *reasons: Any) -> None:
         super().__init__(*reasons)
         self.unordered: dict[int, str] = {}  # those without an order value
+        self.ignored: Flags | bool = False  # which rows are no mutations, whatever they contain
+
+    def others(self) -> Self:
+        """Return no rows, for reasons that may not count."""
+        found = type(self)()
+        found.ignored = self.ignored
+        return found
 
     def note(self, bad: Flags, reason: str) -> None:
         """Add a reason to the rows that have none yet."""
-        for row in np.flatnonzero(bad).tolist():
+        for row in np.flatnonzero(bad & np.logical_not(self.ignored)).tolist():
             self.setdefault(row, reason)
 
     def are(self, count: int) -> Flags:
@@ -117,6 +124,7 @@ class RowRules:
         said = envelope.of_array(canonical(columns[envelope.field]))
         for reason, rows in said.faults.items():
             bad_rows.note(rows, reason)
+        bad_rows.ignored = said.are(IGNORED)
         return said
 
     def partitions_of(
@@ -156,7 +164,7 @@ class RowRules:
         """Return a pa.Array of order values; note the rows without one. columns: pa.Array by name."""
         parts = self.order_parts(columns)
         found, faults = orders_of(self.order_type, parts, self.null_lowest)
-        unordered = BadRows()
+        unordered = bad_rows.others()
         for path, column, (bad, why) in zip(self.order_fields, parts, faults, strict=True):
             null, field = flags(column.is_null()), f"field {'.'.join(path)} (order value)"
             unordered.note(bad & null, f"{field} is NULL")

@@ -232,9 +232,7 @@ class DebeziumMessages(DebeziumRows):
         without = np.flatnonzero(flags(columns["op"].is_null()))
         if len(without):
             some = {name: column.take(pa.array(without)) for name, column in columns.items()}
-            said = self._without_op(some)
-            for code in {*said}:
-                found.put(without[[one == code for one in said]], code)
+            found.put_each(without, self._without_op(some))
         return found
 
     def _code(self, op: bytes | None, table: str | None) -> bytes | None:
@@ -248,20 +246,12 @@ class DebeziumMessages(DebeziumRows):
             return rejected("has no table in source")
         return code if self.is_own(table) else of_other_table(table)
 
-    def _without_op(self, columns: Mapping[str, Any]) -> list[bytes]:
+    def _without_op(self, columns: Mapping[str, Any]) -> Codes:
         """Return what messages without an op say."""
-        anything, found = self._has_values(columns), list[bytes]()
-        said = zip(*(columns[name].to_pylist() for name in SAY), strict=True)
-        for row, (status, ts, ddl, database) in enumerate(said):
-            code = b"tombstone" if ts is None else b"heartbeat"
-            if status is not None:
-                code = b"transaction"
-            elif ddl is not None or database is not None:
-                code = b"schema change"
-            elif anything[row]:
-                code = rejected("has no op, so it is no message of Debezium")
-            found.append(code)
-        return found
+        status, ts, ddl, database = (flags(columns[name].is_valid()) for name in SAY)
+        other = rejected("has no op, so it is no message of Debezium")
+        said = [b"tombstone", b"heartbeat", other, b"schema change", b"transaction"]
+        return Codes(said, np.select([status, ddl | database, self._has_values(columns), ts], [4, 3, 2, 1], 0))
 
     def _has_key(self, columns: Mapping[str, Any]) -> Flags:
         """Return which messages have any field of the key in the image before."""

@@ -99,6 +99,11 @@ class Codes:
         self._numbers[rows] = len(self._said)
         self._said.append(code)
 
+    def put_each(self, rows: Ints, codes: Codes) -> None:
+        """Give each of some rows another code."""
+        self._numbers[rows] = len(self._said) + codes._numbers
+        self._said += codes._said
+
     def take(self, rows: Ints) -> Codes:
         """Return the codes of some rows."""
         return Codes(self._said, self._numbers[rows])
