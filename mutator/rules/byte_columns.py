@@ -155,7 +155,7 @@ def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]], kept: Flags | No
     is_null = [column.null_count == len(values) for column in values.flatten()] if _is_whole(values, changes) else []
     if any(is_null):  # it is not copied
         columns = [
-            exchanged(column, [(places, others.field(number)) for places, others in changes], kept)
+            exchanged(column, [(places, others.flatten()[number]) for places, others in changes], kept)
             for number, column in enumerate(values.flatten())
         ]
         return pa.StructArray.from_arrays(columns, fields=list(values.type))
