@@ -2,7 +2,7 @@
 
 An *arrival* is an upsert with a new key that leaves fields unset. They are filled with those of the old key's row just
 below the change: the mutations of the old key below its delete, in the feed, are folded onto what the place has, as
-``patches`` does it. Arrivals are filled in the order of their precedence, as one may carry what another one brought.
+``patches`` does it. One may carry what another one brought, which is filled before it.
 
     old key's mutation     counts below the precedence of the delete that the change says; other copies of this delete,
                            which are told by what both halves of a change share, do not count
@@ -16,6 +16,7 @@ a run that saw more of the old key: it stays. A newer field, and a newer tombsto
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -98,37 +99,74 @@ def filled(
     fed: all mutations of their old and new keys. olds: what the place has of these. truncates: order values of the
     feed's truncates, and of the place's floor.
     """
-    register = replace(register, unknown="wait", full=False)
-    known = {key: {(one.where, one.mutation.place): one for one in every} for key, every in fed.items()}
-    parts, incomplete = dict[Place, Mapping[int, Any]](), list[Key]()
-    numbers = range(len(register.fields.names))
-    for arrival in sorted(arrivals, key=lambda one: one.fed.mutation.place):
-        one = arrival.fed
+    filling = _Filling(replace(register, unknown="wait", full=False), fed, olds, truncates)
+    return filling.of(sorted(arrivals, key=lambda one: one.fed.mutation.place))
+
+
+class _Filling:
+    """The arrivals of a run, filled one after the other."""
+
+    def __init__(
+        self,
+        register: Patches,
+        fed: Mapping[Key, Sequence[FedMutation]],
+        olds: Mapping[Key, Old],
+        truncates: Sequence[Any],
+    ) -> None:
+        self._register, self._olds, self._truncates = register, olds, truncates
+        self._known = defaultdict[Key, dict[Any, FedMutation]](dict)
+        for key, every in fed.items():
+            self._known[key] = {_name(one): one for one in every}
+        self._left = dict[Any, Arrival]()  # that are not filled yet
+        self._parts = dict[Place, Mapping[int, Any]]()
+        self._unset = list[tuple[FedMutation, set[int]]]()  # those that nothing fills
+
+    def of(self, arrivals: Sequence[Arrival]) -> Filled:
+        """Fill arrivals. Mostly, those that others need come before them."""
+        self._left = {_name(one.fed): one for one in arrivals}
+        for one in arrivals:
+            if _name(one.fed) in self._left:
+                self._fill(one)
+        return Filled(self._parts, [one.key for one, numbers in self._unset if self._needs(one, numbers)])
+
+    def _fill(self, arrival: Arrival) -> None:
+        one, register = self._left.pop(_name(arrival.fed)).fed, self._register
         mask = one.mutation.unset or b""
-        missing = {number for number in numbers if is_unset(mask, number)}
-        new = olds.get(one.key, Old(NOTHING))
-        stay = {number for number in missing if _order_of(register, new, number) == one.mutation.order}
-        own = dict[int, Any]()
-        if arrival.old_key is not None and missing - stay:
-            below = [
-                other.mutation
-                for other in known.get(arrival.old_key, {}).values()
-                if other.mutation.place < arrival.below and (one.change is None or other.change != one.change)
-            ]
-            old = olds.get(arrival.old_key, Old(NOTHING))
-            values = _values_below(register, below, old, arrival.below[0], truncates)
-            own = {number: values[number] for number in missing - stay if number in values}
+        missing = {number for number in range(len(register.fields.names)) if is_unset(mask, number)}
+        new = self._olds.get(one.key, Old(NOTHING))
+        missing -= {number for number in missing if _order_of(register, new, number) == one.mutation.order}
+        own = {number: value for number, value in self._values(arrival).items() if number in missing} if missing else {}
         if own:
-            parts[one.where] = own
-            found = one._replace(mutation=_with(register, one.mutation, own, missing - own.keys()))
-            known.setdefault(one.key, {})[one.where, one.mutation.place] = found
-        left = {number for number in missing - stay - own.keys() if not _is_newer(register, new, number, one)}
-        others = [other.mutation for other in known.get(one.key, {}).values()]
-        later = [other for other in others if other.place > one.mutation.place]
-        left -= {number for number in left if any(sets(other, number) for other in later)}
-        if left and not any(other > one.mutation.order for other in truncates):
-            incomplete.append(one.key)
-    return Filled(parts, incomplete)
+            self._parts[one.where] = own
+            unset = {number for number in range(len(register.fields.names)) if is_unset(mask, number)} - own.keys()
+            self._known[one.key][_name(one)] = one._replace(mutation=_with(register, one.mutation, own, unset))
+        self._unset.append((one, missing - own.keys()))
+
+    def _values(self, arrival: Arrival) -> Mapping[int, Any]:
+        """Return the fields of the old key just below a change."""
+        if arrival.old_key is None:
+            return {}
+        change, below = arrival.fed.change, list[Mutation]()
+        for name, other in [*self._known[arrival.old_key].items()]:
+            if other.mutation.place < arrival.below and (change is None or other.change != change):
+                if name in self._left:
+                    self._fill(self._left[name])
+                below.append(self._known[arrival.old_key][name].mutation)
+        old = self._olds.get(arrival.old_key, Old(NOTHING))
+        return _values_below(self._register, below, old, arrival.below[0], self._truncates)
+
+    def _needs(self, one: FedMutation, numbers: set[int]) -> bool:
+        """Return whether fields that an arrival leaves unset have no newer value."""
+        new, order = self._olds.get(one.key, Old(NOTHING)), one.mutation.order
+        later = [other.mutation for other in self._known[one.key].values() if other.mutation.place > one.mutation.place]
+        return not any(other > order for other in self._truncates) and not all(
+            _is_newer(self._register, new, number, one) or any(sets(other, number) for other in later)
+            for number in numbers
+        )
+
+
+def _name(one: FedMutation) -> Any:
+    return one.where, one.mutation.place
 
 
 def _with(register: Patches, one: Mutation, own: Mapping[int, Any], missing: set[int]) -> Mutation:

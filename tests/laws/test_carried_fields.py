@@ -65,16 +65,19 @@ class Moved:
         """Deliver events in two files, in any order."""
         self.work.runs += 1
         number, messages = self.work.runs, [one for event in events for one in self.say(event)]
-        rng.shuffle(messages)
-        head = self.say(FIRST)
-        cut = rng.randint(0, len(messages))
-        for half, part in enumerate((messages[:cut], messages[cut:])):
-            self.work.put(f"feed{number}/f_{number}{half}.json", lines(*head, *part))
+        for half, part in enumerate(self.parts(messages, rng)):
+            self.work.put(f"feed{number}/f_{number}{half}.json", lines(*self.say(FIRST), *part))
         feed = str(self.work.path / f"feed{number}")
         if self.table is not None:
             return Table(self.table.path).apply(feed, open_runner=open_runner)
         self.work.runs -= 1
         return self.work.run(master=f"out{number - 1}" if number > 1 else "master", feed=f"feed{number}")
+
+    def parts(self, messages: list[Any], rng: random.Random) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the messages of each file."""
+        rng.shuffle(messages)
+        cut = rng.randint(0, len(messages))
+        return messages[:cut], messages[cut:]
 
     def rows(self) -> dict[int, Any]:
         """Return the records by their keys."""
@@ -99,6 +102,32 @@ def test_what_moves_has_the_fields_of_its_old_key(tmp_path: Path, place: str, te
         assert moved.rows() == fold(events[:end])
         assert MOVED_INCOMPLETE not in report.samples
         assert not report.rejects
+
+
+class OfPartitions(Moved):
+    """A directory that gets the files of two partitions of a topic: both halves of a change may be in other ones."""
+
+    def parts(self, messages: list[Any], rng: random.Random) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the messages of each file, in their order."""
+        told = [one for one in messages if one is not None]
+        even = [((one["after"] or one["before"])["id"] % 2) == 0 for one in told]
+        return [one for one, own in zip(told, even, strict=True) if own], [
+            one for one, own in zip(told, even, strict=True) if not own
+        ]
+
+
+@pytest.mark.parametrize("place", ["blocks", "records"])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.rest) for seed in (11, 12, 13))])
+def test_names_of_files_may_order_rows(tmp_path: Path, place: str, seed: int) -> None:
+    """What moved twice may be in files of another order than that of the changes."""
+    rng = random.Random(seed)
+    events = story(rng, rng.randint(8, 20), truncates=False)
+    moved = OfPartitions(tmp_path, place, "debezium", "wait", {})
+    moved.work.settings["sequence.pattern"] = "last"
+    for end in (len(events) // 2, len(events)):
+        report = moved.run(events[: len(events) // 2] if end < len(events) else events[len(events) // 2 :], rng)
+        assert moved.rows() == fold(events[:end])
+        assert MOVED_INCOMPLETE not in report.samples
 
 
 @pytest.mark.parametrize("teller", ["debezium", "ogg"])
