@@ -271,6 +271,7 @@ def test_a_feed_is_read_as_the_next_run_would_read_it(kind, monkeypatch, capsys)
     assert (len(in_python.changed), len(in_python.removed)) == (1, 1)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("partitioned", [[], ["--partitioned-by", "shop"]])
 @pytest.mark.parametrize("file_format", ["csv", "escaped", "avro", "parquet"])
 def test_datasets_whose_records_lack_their_order_values(file_format, partitioned, capsys):

@@ -835,6 +835,7 @@ def test_a_given_delimiter_that_is_a_control_character():
     assert (code, settings["key"], settings["order_by"]) == (0, 0, 2)
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
 @pytest.mark.parametrize("file_format", ["escaped", "csv", "text"])
 @pytest.mark.parametrize("op", [(), ("--op", "op")], ids=["found", "given"])

@@ -238,6 +238,7 @@ def test_a_delete_prefix_that_is_the_whole_word(job):
     assert "read as deletes" not in "".join(job.run(settings).warnings)
 
 
+@pytest.mark.thorough(keep=8)
 @pytest.mark.parametrize(
     ("name", "setting"),
     [

@@ -151,6 +151,7 @@ def test_buckets_double_with_their_partition(tmp_path):
     assert {2, 4, 8} <= set(seen), seen
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("damage", ["missing", "short", "empty", "longer", *range(12)])
 def test_a_damaged_pack_stops_the_run(tmp_path, damage):
     """The flipped bytes may lie outside of all pages: then the result is correct."""

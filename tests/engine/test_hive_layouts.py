@@ -95,7 +95,7 @@ CASES = [(one, *layout) for one in ("parquet", "orc", "avro", "csv", *HEADLESS) 
 CASES.remove(("text", "hive", "flat"))  # rows of text have no NULL
 
 
-@pytest.mark.thorough(keep=6)
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_hive_layouts_give_the_rows_of_flat_files(tmp_path, case):
     file_format, *layout = case

@@ -73,6 +73,7 @@ def assert_intact(*paths: Path) -> None:
         assert main(["verify", str(path)]) == 0, path
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_path_and_file_give_equal_rows_with_all_types_and_odd_values(tmp_path, file_format, scope):
@@ -161,6 +162,7 @@ def test_only_fields_in_files_can_move(tmp_path, columns):
     assert ("(number, id, at)" in warning) == (columns == "path")
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("columns", ["path", "file"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_the_form_outlives_a_run_that_writes_csv(tmp_path, file_format, columns):
@@ -180,6 +182,7 @@ def test_the_form_outlives_a_run_that_writes_csv(tmp_path, file_format, columns)
             assert len(rows_of(tmp_path / path)) == len(ROWS)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_diff_sees_that_equal_files_are_in_other_partitions(tmp_path, file_format, scope):
@@ -384,6 +387,7 @@ def test_a_value_in_a_path_that_does_not_fit_the_feed_is_named(tmp_path, file_fo
     assert what + "type int64; correct the type in the feed, or set output.schema" in str(caught.value)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("day", [None, pa.nulls(1)])
 def test_deletes_without_the_partition_do_not_decide_its_type(tmp_path, file_format, day):

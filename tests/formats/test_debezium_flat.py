@@ -39,6 +39,7 @@ def put(work: Work, rows: list[dict[str, Any]], form: str, name: str = "feed/f_1
         work.put(name, pa.Table.from_pylist(rows), form)
 
 
+@pytest.mark.thorough(keep=9)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", ["json", "schema", "csv", "parquet", "avro", "orc"])
 @pytest.mark.parametrize("without", ["", "__op", "__deleted"])

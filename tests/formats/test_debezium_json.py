@@ -120,7 +120,7 @@ def as_rows(table: Any, keys: Iterable[str]) -> dict[tuple[Any, ...], dict[str, 
     return {tuple(row[key] for key in keys): row for row in rows}
 
 
-@pytest.mark.thorough(keep=5)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", ["plain", "schema"])
 @pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])
@@ -254,7 +254,7 @@ def test_fields_that_may_not_be_null(tmp_path: Path) -> None:
     found = [message("u", {"id": 1, "n": UNSENT}, lsn=2), message("u", {"id": 2, "n": UNSENT}), message("c", ROW)]
     report, rows = run(tmp_path, lines(*found), output_schema=str(tmp_path / "s.avsc"))
     assert (rows, report.rejects) == ([ROW], {})
-    with pytest.raises(DataError, match="field n may not be NULL, and a patch may begin a record without it"):
+    with pytest.raises(ConfigError, match=r"field n may not be NULL in .*, and a patch may begin a record"):
         run(tmp_path, lines(*found), output_schema=str(tmp_path / "s.avsc"), patch_unknown="insert")
 
 

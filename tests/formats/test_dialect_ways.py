@@ -225,6 +225,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough(keep=9)
 @pytest.mark.parametrize(("way", "dialect", "engine"), CASES)
 def test_each_way(tmp_path: Path, way: Callable[[Place], Any], dialect: str, engine: str) -> None:
     assert way(Place(tmp_path, dialect, engine)) == RESULT

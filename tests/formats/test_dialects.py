@@ -52,6 +52,7 @@ def test_a_first_run_has_the_types_of_the_messages(tmp_path: Path, dialect: str)
     assert sorted(work.rows(), key=lambda one: one["id"]) == END
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_table_takes_the_story(tmp_path: Path, dialect: str) -> None:
     told = DIALECTS[dialect]
@@ -77,6 +78,7 @@ def test_rows_of_two_tables_after_messages_that_are_no_rows(tmp_path: Path, monk
     assert work.rows() == [STORY[0].after]
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_two_tables(tmp_path: Path, dialect: str) -> None:
     work, message = work_of(tmp_path, dialect), DIALECTS[dialect].message

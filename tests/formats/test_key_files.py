@@ -73,6 +73,7 @@ FORMS: list[tuple[str, str, Callable[..., bytes], str, Callable[..., bytes]]] = 
 ]
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("dialect", "suffix", "values", "twin", "keys"), FORMS)
 def test_deletes_without_a_key(

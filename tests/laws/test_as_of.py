@@ -88,10 +88,11 @@ def model(runs: list[Feed]) -> State:
     return sorted((key, *content) for key, _, content in records), buried
 
 
+@pytest.mark.law
 def test_by_file_names_a_snapshot_is_as_of_its_sequence(tmp_path: Path) -> None:
     rng, whole = random.Random(14), {"key": "id", "header": "true", "sync.mode": "full", "snapshot.as.of": "sequence"}
     settings = {"full": whole, "delta": {"key": "id", "header": "true", **CODES}}
-    for number, engine in itertools.product(range(6), ENGINES):
+    for number, engine in itertools.product(range(share(30)), ENGINES):
         work, rows = tmp_path / f"{number}{engine}", list[Any]()
         files = [(sequence, rng.choice(["full", "delta", "delta"])) for sequence in rng.sample(range(1, 9), 4)]
         master = work / "master"
@@ -130,11 +131,12 @@ def merged(work: Path, runs: list[Feed], engine: str, more: dict[str, str], on: 
     return sorted((row["id"], int(row["at"]), row["name"]) for row in found), sorted(buried)
 
 
+@pytest.mark.law
 @pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(("engine", "more"), [*((engine, {}) for engine in ENGINES), ("auto", PARTITIONS[1])])
 def test_any_order_of_runs_gives_what_the_model_gives(engine: str, more: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(11)
-    for number in range(share(60)):
+    for number in range(share(40)):
         runs = feeds(rng)
         again = rng.sample(runs, 2)
         expected, work = model(runs), tmp_path / str(number)
@@ -165,6 +167,8 @@ def test_an_explanation_gives_what_each_run_gives(engine: str, tmp_path: Path) -
     assert {"below the floor", "record > upsert"} <= lines
 
 
+@pytest.mark.law
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_any_order_of_versions_gives_what_the_model_gives(more: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(12)
@@ -204,6 +208,7 @@ def test_a_snapshot_outruns_a_delta_or_is_outrun(phase: str, tmp_path: Path, mon
         assert place.left() == model([slow, fast])
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_snapshot_as_of_a_time_on_spark(engine: str, sc: Any, tmp_path: Path) -> None:
     runs = [*feeds(random.Random(15)), Feed([("a", 2, "U", "late")])]

@@ -108,7 +108,8 @@ def buried_of(tombstone: Any) -> tuple[str, int]:
     return key[0].decode(), epoch_of(encoded) * MOST + decode(encoded)[0]
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.law
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("settings", [BESIDE, TEXT, WITH_POSITION, {**BESIDE, **PARTITIONS[1]}])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_runs_of_epochs_in_any_order_give_what_the_model_gives(

@@ -27,6 +27,7 @@ from tests.laws.test_registers import ENGINES, KEYS, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
 from tests.support.columns_data import file_of
+from tests.support.effort import share
 from tests.support.named_runs import Work
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -103,12 +104,13 @@ def merged(
     return sorted((key, int(order), content) for key, order, content in rows_of), sorted(buried)
 
 
+@pytest.mark.law
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("settings", [BY_POSITION, BY_NAME, BY_FILE, {**BY_POSITION, "master.unique": "true"}])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_cut_into_runs_gives_what_the_model_gives(engine: str, settings: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(5)
-    for number in range(10):
+    for number in range(share(50)):
         rows = world(rng)
         runs, expected = cut(rng, rows), lowered(FIRST, rows)
         work = tmp_path / str(number)
@@ -122,10 +124,11 @@ def test_any_cut_into_runs_gives_what_the_model_gives(engine: str, settings: dic
         assert (None if floor is None else int(floor)) == floor_in(rows)
 
 
+@pytest.mark.law
 def test_any_cut_gives_one_partitioned_master(tmp_path: Path) -> None:
     rng = random.Random(17)
     settings = {**BY_NAME, **PARTITIONS[1]}
-    for number in range(5):
+    for number in range(share(30)):
         rows = world(rng)
         expected = lowered(FIRST, rows)
         work = tmp_path / str(number)

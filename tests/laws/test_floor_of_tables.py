@@ -36,6 +36,7 @@ from tests.laws.test_floor import (
 from tests.laws.test_registers import KEYS, tombstones_in
 from tests.laws.toy_envelopes import Row, lowered
 from tests.support import local_engine
+from tests.support.effort import share
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
 from tests.support.versioned import left_of
@@ -126,10 +127,11 @@ def test_an_overwrite_of_a_table_may_insert_rows_below_the_floor(tmp_path: Path)
         place.table.refresh().insert_overwrite(place.feed([("", 12, "T", ""), ("b", 12, "U", "x")]))
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_any_cut_into_versions_gives_what_the_model_gives(more: dict[str, str], tmp_path: Path) -> None:
     rng, covered = random.Random(8), 0
-    for number in range(3):
+    for number in range(share(20)):
         rows = world(rng)
         expected, runs = lowered(FIRST, rows), [*cut(rng, rows), rows]
         whole, one, other = (Applied(tmp_path / f"{number}" / name, more) for name in ("whole", "cut", "upkeep"))
@@ -209,6 +211,7 @@ def test_any_cut_on_spark_gives_one_table(sc: Any, tmp_path: Path) -> None:
     assert place.left() == lowered(FIRST, rows)
 
 
+@pytest.mark.law
 @pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("more", PARTITIONS)
 @pytest.mark.parametrize("phase", PHASES[:3])
@@ -217,7 +220,7 @@ def test_writers_that_race_give_what_the_model_gives(
 ) -> None:
     monkeypatch.setattr(commit, "_PATIENCE", 0)
     rng = random.Random(19)
-    for number in range(3):
+    for number in range(share(20)):
         rows = [*world(rng), ("", rng.randint(3, 9), "T", "")]
         rng.shuffle(rows)
         place = Applied(tmp_path / f"{number}", more)

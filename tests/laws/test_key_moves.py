@@ -112,6 +112,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("where", [*ENGINES, "partitioned", "table"])
 @pytest.mark.parametrize("together", [True, False])
 def test_a_shift_in_the_order_of_the_log_is_noted(

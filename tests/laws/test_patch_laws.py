@@ -55,6 +55,7 @@ def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
     return [*rows[:at], Mutation("T", None, rng.randint(1, 12)), *rows[at:]]
 
 
+@pytest.mark.thorough(keep=8)
 @pytest.mark.parametrize("unknown", ["insert", "wait"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(rng=st.randoms(use_true_random=False))

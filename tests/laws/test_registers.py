@@ -40,6 +40,7 @@ from mutator.table.table import Table
 from mutator.table.verify import verify_table
 from tests.laws.toy_registers import LATE, UNWANTED, Changed, History, Joining, Rejecting, TwoFields, decided, whole
 from tests.support import damaged_tables, local_engine
+from tests.support.effort import share
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
 from tests.support.versioned import left_of, open_runner
@@ -169,10 +170,12 @@ def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return expected
 
 
+@pytest.mark.thorough(keep=3)
+@pytest.mark.law
 @pytest.mark.parametrize("engine", ENGINES)
 def test_any_cut_into_runs_gives_what_the_model_gives(model: Any, engine: str, tmp_path: Path) -> None:
     rng = random.Random(7)
-    for number in range(8):
+    for number in range(share(40)):
         rows = world(rng)
         cuts = sorted(rng.sample(range(len(rows) + 1), min(2, len(rows))))
         runs = [rows[start:end] for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
@@ -294,10 +297,12 @@ def side_files(table: Table) -> list[str]:
     return sorted(str(path.relative_to(table.path)) for path in Path(table.path).rglob("*.sides"))
 
 
+@pytest.mark.thorough(keep=2)
+@pytest.mark.law
 @IN_TABLES
 def test_a_table_gives_what_the_model_gives(model: Any, tmp_path: Path) -> None:
     rng = random.Random(11)
-    for number, rows in enumerate([*(world(rng) for _ in range(3)), TOUCHED]):
+    for number, rows in enumerate([TOUCHED, *(world(rng) for _ in range(share(20)))]):
         cut = len(rows) // 2
         expected = model(rows)
 
@@ -379,12 +384,14 @@ def test_a_touched_row_keeps_what_is_beside_it(engine: str, tmp_path: Path, monk
     assert found == {"a": ("x", 5), "b": ("y", 7), "c": ("z", 6)}
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
     assert merged(tmp_path, [rows[:4], rows[4:]], engine, on=partial(mutator.mutate, sc)) == model(rows)
 
 
+@pytest.mark.thorough(keep=1)
 @IN_TABLES
 def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))

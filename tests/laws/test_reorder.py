@@ -70,7 +70,7 @@ def order_of(text: bytes, how: tuple[str, ...]) -> int:
     return decode(bytes.fromhex(text.decode()))[0] if how == BESIDE else int(text)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("how", [OF_ROWS, BESIDE])
 @pytest.mark.parametrize(
     "settings",
@@ -144,7 +144,7 @@ class Applied:
         return rows, sorted(one for one in buried if one[1] > covered)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("how", [OF_ROWS, BESIDE])
 @pytest.mark.parametrize("more", PARTITIONS)
 def test_versions_after_a_change_give_what_the_model_gives(

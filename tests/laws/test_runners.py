@@ -166,7 +166,7 @@ def put(directory: Path, file_format: str) -> dict[str, Any]:
     return {"master": str(directory / "master"), "feed": [str(directory / "feed")]}
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.processes
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)

@@ -35,6 +35,7 @@ def rows_of(work: Work, report: Any) -> Any:
     return [(row["id"], row["at"]) for row in work.rows()], work.manifest.commit.floor, counts
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("file_format", [*FORMATS, "json"])
 def test_in_each_format_a_field_says_what_the_setting_says(file_format: str, engine: str, tmp_path: Path) -> None:

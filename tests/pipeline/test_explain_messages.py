@@ -34,6 +34,7 @@ def unknown(message: Any) -> Any:
     return {**message, "metadata": {**message["metadata"], "operation": "x"}}
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_rejected_messages_of_a_key(tmp_path: Path, dialect: str, capsys: pytest.CaptureFixture[str]) -> None:
     work, told = work_of(tmp_path, dialect), DIALECTS[dialect]

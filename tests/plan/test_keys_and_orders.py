@@ -808,7 +808,7 @@ def test_a_dotted_name_of_two_fields_is_an_error(work):
 # --- the position in the feed
 
 
-@pytest.mark.thorough(keep=10)
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", ["text", "csv", "avro", "parquet", "json"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_position_in_the_feed_decides_between_equal_values(work, file_format, seed):

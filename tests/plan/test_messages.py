@@ -42,7 +42,7 @@ def settings_of(feed: Path, master: Path | None = None, **given: Any) -> dict[st
     return dict(found.settings)
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("feed", ["hot-orders", "truncate-orders", "truncate-products"])
 @pytest.mark.parametrize("typed", [False, True])
 def test_two_commands_merge_a_genuine_feed(
@@ -291,6 +291,7 @@ def two_commands(feed: Path, *more: str) -> list[dict[str, Any]]:
     return sorted((row for part in (*found, *rows) for row in part), key=lambda row: str(row.get("id")))
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("name", STORIES)
 def test_two_commands_merge_each_dialect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -715,6 +715,7 @@ def test_a_file_of_json_or_html(job, name, line, says, named):
     job.refused(DataError, name, says, settings={**settings, "header.lines": "1"})
 
 
+@pytest.mark.thorough(keep=9)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.support.no_limits import NO_LIMITS
 from tests.support.spark_versions import NEEDS_SOURCES
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_messages_of_debezium(sc: Any, tmp_path: Path, engine: str) -> None:
     """Some rows with new keys carry what they do not send."""
@@ -42,6 +43,7 @@ def test_messages_of_debezium(sc: Any, tmp_path: Path, engine: str) -> None:
     assert counts[0] == counts[1]
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.dialect)
 def test_flat_rows(sc: Any, tmp_path: Path, case: Case) -> None:
     work, rows = work_of(tmp_path, case), case.rows(STORY)
@@ -53,6 +55,7 @@ def test_flat_rows(sc: Any, tmp_path: Path, case: Case) -> None:
     assert counts == work.run().counts
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("dialect", ["aws-dms", "ogg-csv"])
 def test_rows_of_several_tables(sc: Any, tmp_path: Path, dialect: str) -> None:
     """Rows of other tables have other widths, also where a split begins with one."""

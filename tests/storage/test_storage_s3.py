@@ -189,6 +189,7 @@ def test_missing_bucket_is_reported(s3):
         STORAGE.stat("s3:///incr")
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_missing_package_is_named(scheme):

@@ -1,4 +1,4 @@
-"""The number of cases that a long test draws: all in the soak, else a share of them (of a law, a fifteenth)."""
+"""The number of cases that a long test draws: all in the soak, else a share of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stride(step: int) -> int:
 
 def law(examples: int, **others: Any) -> settings:
     """Return hypothesis settings for a number of examples, or for the share of this tier."""
-    return settings(max_examples=examples if EFFORT == "full" else max(examples // 15, 2), **others)
+    return settings(max_examples=max(examples // {"full": 1, "rest": 12, "test": 30}[EFFORT], 2), **others)
 
 
 EXAMPLES = law(100).max_examples  # of the laws that do not set a number

@@ -144,6 +144,7 @@ def test_columns_keep_their_order(table: Table, tmp_path: Path) -> None:
     assert columns(table) == ["id", "at", "size"]
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("header", ["id,at,name,more,op", "op,name,at,id", "id,at,op", "id,at,name,op"])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
 def test_a_header_alone_changes_no_columns(table: Table, tmp_path: Path, header: str, end: str) -> None:

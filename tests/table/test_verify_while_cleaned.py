@@ -117,6 +117,7 @@ def test_a_lost_file_is_named_although_the_newest_ones_are_always_replaced(table
     assert problems == (f"{lost}: it is missing",)
 
 
+@pytest.mark.thorough(keep=1)
 def test_a_verification_that_cleanings_always_outrun_says_so(table: Table) -> None:
     with (
         during_verification("rows", repeated(table), times=99),

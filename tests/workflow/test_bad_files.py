@@ -535,6 +535,7 @@ def test_run_many_names_the_tables_with_bad_files(tmp_path: Path, capsys: pytest
     assert "warning: one: 1 feed file set aside, not merged: ups_2.csv" in err
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize(
     ("types", "known", "bad"),
     [
