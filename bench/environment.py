@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CACHE", "DELTA", "DUCKLAKE", "HUDI", "ICEBERG", "Environment", "child_environment", "python_of"]
+__all__ = ["CACHE", "DELTA", "DUCKLAKE", "HUDI", "ICEBERG", "PAIMON", "Environment", "child_environment", "python_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "build" / "bench-cache"
@@ -38,6 +38,9 @@ ICEBERG = Environment(
 HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0")
 # DuckDB downloads its extensions from a host of its own; PyPI has that of DuckLake up to this release of DuckDB.
 DUCKLAKE = Environment("ducklake", "duckdb==1.4.4 duckdb-ext-ducklake==1.4.4.*")
+
+# Its pyarrow is older than that of this environment.
+PAIMON = Environment("paimon", "pypaimon==2.1.0")
 
 
 def python_of(environment: Environment | None) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bench.environment import DELTA, DUCKLAKE, HUDI, ICEBERG, Environment
+from bench.environment import DELTA, DUCKLAKE, HUDI, ICEBERG, PAIMON, Environment
 from bench.layout import DIALECTS
 
 __all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
@@ -242,6 +242,13 @@ PATCHES = [
         "delta_patches:DeltaPatches",
         f"{PARQUET_TABLE}; in its own process; later patches need the times of fields, which it does not keep",
         needs=("deltalake", "polars"),
+    ),
+    Entry(
+        "pypaimon partial-update",
+        "paimon_patches:PaimonPatches",
+        "commits, and a read that merges, in its own process; the table was made untimed",
+        environment=PAIMON,
+        jvm=False,
     ),
 ]
 BESIDE_UPSERTS = [

@@ -87,7 +87,7 @@ def test_a_small_run_of_all_contenders(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     outcomes = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
-    assert [len(outcome["results"]) for outcome in outcomes] == [5, 1]
+    assert [len(outcome["results"]) for outcome in outcomes] == [6, 1]
 
 
 def test_the_targets_follow_from_the_figures_of_each_round() -> None:
