@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mutator.errors import MutatorError
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place
-from tests.support.patch_runs import FILE_NAMES, TEXT, Directory
+from tests.support.patch_runs import FILE_NAMES, TEXT, Directory, model_functions
 from tests.support.text_runs import ENGINES
 
 CASES = Path(__file__).parents[1] / "conformance"
@@ -27,15 +28,26 @@ def mutations(run: list[dict[str, Any]]) -> list[Mutation]:
     return [Mutation(one["op"], one.get("key"), one["order"], one.get("set", {})) for one in run]
 
 
-@pytest.mark.parametrize("case", cases("patches"))
-def test_the_model_meets_the_cases_of_patches(case: dict[str, Any]) -> None:
-    place = Place(case["fields"], case["patch_unknown"], case.get("order_in_row", False))
+def runs_of(case: dict[str, Any]) -> list[list[Mutation]]:
+    """Return the runs of a case without the last one, if that fails."""
+    runs = [mutations(run) for run in case["runs"]]
+    return runs[:-1] if case.get("fails") else runs
+
+
+@pytest.mark.parametrize("case", [*cases("patches"), *cases("merges")])
+def test_the_model_meets_the_cases(case: dict[str, Any]) -> None:
+    functions = model_functions(case.get("functions", {}))
+    place = Place(case["fields"], case["patch_unknown"], case.get("order_in_row", False), functions)
 
     def shown(key: str, kept: Kept) -> dict[str, Any]:
         values, orders = (dict(zip(case["fields"], found, strict=True)) for found in (kept.values, kept.orders))
-        return {"key": key, "order": kept.order, "set": values, "orders": orders}
+        row = {"key": key, "order": kept.order, "set": values, "orders": orders}
+        if functions:
+            row["entries"] = {name: [*map(list, own)] for name, own in kept.entries.items()}
+            row |= {"cleared": kept.cleared} if kept.kind == RECORD else {}
+        return row
 
-    counts = [dict(place.run(mutations(run))) for run in case["runs"]]
+    counts = [dict(place.run(run)) for run in runs_of(case)]
 
     assert [shown(*one) for one in place.all(RECORD).items()] == case["rows"]
     assert [{"key": key, "order": kept.order} for key, kept in place.all(TOMBSTONE).items()] == case["tombstones"]
@@ -44,7 +56,7 @@ def test_the_model_meets_the_cases_of_patches(case: dict[str, Any]) -> None:
     assert counts == case["counts"]
     assert all(
         sum(count for name, count in found.items() if name != "out of order") == len(run)
-        for found, run in zip(counts, case["runs"], strict=True)
+        for found, run in zip(counts, runs_of(case), strict=True)
     )
 
 
@@ -52,17 +64,23 @@ def test_the_model_meets_the_cases_of_patches(case: dict[str, Any]) -> None:
     ("case", "engine"),
     [
         pytest.param(*case.values, engine, id=f"{case.id}-{engine}", marks=() if (n + e) % 2 else pytest.mark.rest)
-        for n, case in enumerate(cases("patches"))
+        for n, case in enumerate([*cases("patches"), *cases("merges")])
         for e, engine in enumerate(ENGINES)
     ],
 )
-def test_the_program_meets_the_cases_of_patches(case: dict[str, Any], engine: str, tmp_path: Path) -> None:
+def test_the_program_meets_the_cases(case: dict[str, Any], engine: str, tmp_path: Path) -> None:
     """Runs into a directory: every step is compared with the model, which meets the case."""
-    form = TEXT if case.get("order_in_row") else FILE_NAMES
-    place = Directory(tmp_path, case["fields"], replace(form, engines=(engine,)), case["patch_unknown"])
+    form, functions = TEXT if case.get("order_in_row") else FILE_NAMES, case.get("functions", {})
+    one_engine = replace(form, engines=(engine,))
+    place = Directory(tmp_path, case["fields"], one_engine, case["patch_unknown"], functions=functions)
     place.start([])
-    for run in case["runs"]:
-        place.run(mutations(run), random.Random(1))
+    for run in runs_of(case):
+        place.run(run, random.Random(1))
+    if case.get("fails"):
+        with pytest.raises(MutatorError, match="sum of the field 2 of the record with the ID k is too large"):
+            place.run(mutations(case["runs"][-1]), random.Random(1))
+        assert not place.output.exists()
+        place.runs -= 1
     assert {key: list(found[2]) for key, found in place.rows().items()} == {
         row["key"]: list(row["orders"].values()) for row in case["rows"]
     }
