@@ -1,4 +1,4 @@
-"""The keys of winners: which rows of a master, or tombstones, have one of them."""
+"""The keys of winners: which rows of a master, or tombstones, have one of them, and remarks on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,12 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
-from mutator.engine.blocks.mutations import Mutations, key_columns
+from mutator.engine.blocks.mutations import Mutations, key_columns, key_names
 from mutator.engine.blocks.tombstone_columns import own_orders
+from mutator.engine.receipts import LateOrders
+from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import Hashes
+from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import flags
+from mutator.rules.order_columns import flags, to_value
+from mutator.rules.order_units import units_of
 
 _FEW = 256  # winners whose first ID values a block may be asked for
 
@@ -21,9 +25,9 @@ _FEW = 256  # winners whose first ID values a block may be asked for
 class WinnerKeys:
     """The keys of some winners, one of each, sorted by hash."""
 
-    def __init__(self, plan: Plan, found: Mutations) -> None:
+    def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         """Make the table of hashes. found: the winners."""
-        self.plan, self.found = plan, found
+        self.plan, self.found, self.tally = plan, found, tally
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         few = len(found) <= _FEW
         self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
@@ -99,3 +103,33 @@ class WinnerKeys:
         for column, known in zip(keys, self._identity, strict=True):
             equal &= flags(pc.equal(column, known.take(index)))
         return equal
+
+    def older(self, old_orders: Any, orders: Any) -> Flags:
+        """Return which winners are older than the records or tombstones that they meet; note the order values."""
+        self.tally.note_units(units_of(self.plan.rows.order_type, old_orders))
+        return flags(pc.greater(old_orders, orders))
+
+    def note_late(self, orders: Any, old_orders: Any, late: Flags) -> None:
+        """Note the order values of late winners and of the records or tombstones that they meet."""
+        if late.any():
+            bounds = (pc.min_max(values.filter(pa.array(late))) for values in (orders, old_orders))
+            found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
+            self.tally.note_late(LateOrders(*found))
+
+    def note(self, remark: str, positions: Ints) -> None:
+        """Count a remark on the keys of some winners, and keep the smallest few keys."""
+        if not len(positions):
+            return
+        self.tally.counts[remark] += len(positions)
+        index = pa.array(positions)
+        names = key_names(len(self.found.keys))
+        keys = pa.table([column.take(index) for column in self.found.keys], names)
+        order = [(name, "ascending") for name in names]
+        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(positions)), sort_keys=order))
+        self.tally.sample(remark, zip(*(column.to_pylist() for column in few.columns), strict=True))
+
+    def note_other_spellings(self, positions: Ints) -> None:
+        """Count the winners to be inserted of which a record has the ID in another spelling; keep both IDs of a few."""
+        found = self.others.of(positions) if self.others else {}
+        keys = ((*(column[number].as_py() for column in self.found.keys), *key) for number, key in found.items())
+        self.tally.note_all(SPELLED_OTHERWISE, keys)

@@ -13,14 +13,11 @@ from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, M
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, known_floor_of, met_records, tombstone_table
 from mutator.engine.blocks.winner_keys import WinnerKeys
-from mutator.engine.receipts import LateOrders
-from mutator.engine.tally import MET_IN_PART, SPELLED_OTHERWISE, Tally
-from mutator.plan.reading import SAMPLES
+from mutator.engine.tally import MET_IN_PART, Tally
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, Overrides, rows_between
 from mutator.rules.key_moves import Landed
 from mutator.rules.order_columns import flags, to_column, to_value
-from mutator.rules.order_units import units_of
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds, Register, no_sides, with_values
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import MOVED_ONTO, REVIVED, SEALED, Decision
@@ -50,8 +47,8 @@ class Winners(WinnerKeys):
             self._combined[self._ends[1]] = False
         self._left = {name: Overrides(len(found)) for name in ("orders", "rows", "sides")}  # that are not the winners'
         self._waits = np.zeros(len(found) if plan.buries_rows else 0, np.bool_)  # has a row beside its tombstone
-        super().__init__(plan, found)
-        self.tally, self.parts = tally, parts
+        super().__init__(plan, found, tally)
+        self.parts = parts
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self._rejected: list[Ints] = []
@@ -196,18 +193,6 @@ class Winners(WinnerKeys):
                 met = met._replace(sides=self.plan.kept(olds.sides.take(pa.array(met.keys))))
             yield met
 
-    def older(self, old_orders: Any, orders: Any) -> Flags:
-        """Return which winners are older than the records or tombstones that they meet; note the order values."""
-        self.tally.note_units(units_of(self.plan.rows.order_type, old_orders))
-        return flags(pc.greater(old_orders, orders))
-
-    def note_late(self, orders: Any, old_orders: Any, late: Flags) -> None:
-        """Note the order values of late winners and of the records or tombstones that they meet."""
-        if late.any():
-            bounds = (pc.min_max(values.filter(pa.array(late))) for values in (orders, old_orders))
-            found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
-            self.tally.note_late(LateOrders(*found))
-
     def meet_living(self, positions: Ints, old_orders: Any) -> None:
         """Let the arrivals of some winners meet records. old_orders: of the records, as ``met_records`` has them."""
         if self.landed is not None:
@@ -296,24 +281,6 @@ class Winners(WinnerKeys):
         self.note("tied", np.flatnonzero(self.mixed))
         if self.landed is not None:
             self.note(MOVED_ONTO, self.landed.numbers)
-
-    def note(self, remark: str, positions: Ints) -> None:
-        """Count a remark on the keys of some winners, and keep the smallest few keys."""
-        if not len(positions):
-            return
-        self.tally.counts[remark] += len(positions)
-        index = pa.array(positions)
-        names = key_names(len(self.found.keys))
-        keys = pa.table([column.take(index) for column in self.found.keys], names)
-        order = [(name, "ascending") for name in names]
-        few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(positions)), sort_keys=order))
-        self.tally.sample(remark, zip(*(column.to_pylist() for column in few.columns), strict=True))
-
-    def note_other_spellings(self, positions: Ints) -> None:
-        """Count the winners to be inserted of which a record has the ID in another spelling; keep both IDs of a few."""
-        found = self.others.of(positions) if self.others else {}
-        keys = ((*(column[number].as_py() for column in self.found.keys), *key) for number, key in found.items())
-        self.tally.note_all(SPELLED_OTHERWISE, keys)
 
     def insert(self, positions: Ints) -> None:
         """Mark winners to be inserted."""
