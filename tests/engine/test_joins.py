@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.errors import DataError, StateError
-from mutator.plan import run_plan
+from mutator.plan import run_plan, splits
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import bucket_of
 from mutator.storage.local import LocalStorage
@@ -350,11 +350,13 @@ def test_broadcast_mutation_of_an_id_with_two_rows(tmp_path, split):
     assert list(tmp_path.glob(".output*")) == []
 
 
-def test_splits_of_a_large_feed_are_larger(tmp_path, monkeypatch):
+def test_splits_of_a_large_feed_are_larger_and_its_tasks_are_more(tmp_path, monkeypatch):
     monkeypatch.setattr(run_plan, "_LARGE", 1)
+    monkeypatch.setattr(splits, "_OPENING", 0)
     plans, few, many = [], [(b"n%05d" % at, 2) for at in range(100)], [(b"k%05d" % at, 2) for at in range(2000)]
     first = merge(tmp_path, unmanaged(tmp_path), feed(tmp_path, a=few), plans=plans, split_bytes=1600)
     report = merge(tmp_path, Path(first.output), feed(tmp_path, a=few, b=many), plans=plans, split_bytes=1600)
     assert [plan.chunks.feed for plan in plans] == [100, 400]
+    assert len(plans[1].tasks) >= 16
     # A checksum says the size of its chunks, so a file that was merged before is known.
     assert (len(report.consumed), report.counts["feed inserted"]) == (1, len(many))
