@@ -25,7 +25,7 @@ from mutator.formats.blocks.schema_rows import (
     deleted_and_upserted,
 )
 from mutator.formats.blocks.shown_rows import shown_rows
-from mutator.formats.blocks.unset_columns import cleared, with_carried
+from mutator.formats.blocks.unset_columns import cleared, with_carried, without_carried
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -265,10 +265,10 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
     read, unset = (found, {}) if layout.unset is None else cleared(found, layout, bad_rows)
+    carried = {} if found.carried is None else found.carried.in_rows(found.offsets, unset, delete)
+    masks = layout.masks_of(without_carried(unset, carried), bad_rows, delete)
     columns = _converted(read, layout, bad_rows, delete, unset, trusted)
-    if found.carried is not None:
-        columns, unset = with_carried(found.carried, found.offsets, delete, unset, columns, layout.result.names)
-    masks = layout.masks_of(unset, bad_rows, delete)
+    columns = with_carried(columns, layout.result.names, carried) if carried else columns
     if found.joined and len(again := deleted_and_upserted(found.offsets, columns, layout.id_fields, delete)):
         return _batch(found.without(again), layout, trusted)
     parsed, partitions = (None, None) if trusted else _checked(read, columns, layout, bad_rows, delete)

@@ -10,7 +10,6 @@ import pyarrow as pa
 from mutator.formats.blocks.schema_rows import BadRows
 from mutator.formats.files.file_format import RowBatch
 from mutator.rules.byte_columns import Flags, Ints, exchanged
-from mutator.rules.carried_fields import CarriedValues
 from mutator.rules.order_columns import flags
 
 
@@ -43,22 +42,19 @@ def cleared(found: RowBatch, layout: Any, bad_rows: BadRows) -> tuple[RowBatch, 
     return replace(found, batch=batch), unset
 
 
-def with_carried(
-    carried: CarriedValues,
-    offsets: Ints,
-    deletes: Flags,
-    unset: Mapping[str, Flags],
-    columns: Sequence[Any],
-    names: Sequence[str],
-) -> tuple[list[Any], dict[str, Flags]]:
-    """Return columns with the values that rows carry, and which rows leave a field unset still.
+def without_carried(unset: Mapping[str, Flags], carried: Mapping[str, tuple[Ints, Any]]) -> Mapping[str, Flags]:
+    """Return which rows leave a field unset, and do not carry it. carried: rows and values, by field."""
+    found = {**unset}
+    for name, (rows, _) in carried.items():
+        found[name] = unset[name].copy()
+        found[name][rows] = False
+    return found
 
-    offsets, deletes: of the rows. columns: of the result, with the names.
-    """
-    columns, left = [*columns], {**unset}
-    for name, (rows, values) in carried.in_rows(offsets, unset, deletes).items():
+
+def with_carried(columns: Sequence[Any], names: Sequence[str], carried: Mapping[str, tuple[Ints, Any]]) -> list[Any]:
+    """Return columns of the result with what rows carry. names: of the columns. carried: rows and values, by field."""
+    found = [*columns]
+    for name, (rows, values) in carried.items():
         number = names.index(name)
-        columns[number] = exchanged(columns[number], [(rows, values.cast(columns[number].type))])
-        left[name] = unset[name].copy()
-        left[name][rows] = False
-    return columns, left
+        found[number] = exchanged(found[number], [(rows, values.cast(found[number].type))])
+    return found

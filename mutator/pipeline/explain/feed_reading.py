@@ -13,6 +13,7 @@ from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.key_files import without_key_files
 from mutator.plan.inspect.snapshot_time import as_of
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
+from mutator.plan.moved_unset import with_moved_unset
 from mutator.plan.reading import Chunks, Reading
 from mutator.plan.registers import register_of, with_patches
 from mutator.plan.rows.format_choice import row_plan
@@ -88,7 +89,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     register = register_of(config, rows, full=False)
     return Reading(
         rows=rows,
-        inputs=numbered((), master, survey.feed, rows),
+        inputs=numbered((), master, with_moved_unset(config, rows, survey.feed, versioned=survey.versioned), rows),
         by_file_name=asked.order.by_file_name,
         as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence, rows.epoch) if survey.feed else None,
         side_columns=register.side_columns,

@@ -331,10 +331,10 @@ class MessageRows(OpCodeField):
         before, after = images
         columns, found = {**after}, {**unset}
         for name, own in unset.items():
-            lacks = self.lacks(before[name])
-            filled = own & moved & ~lacks
-            columns[name] = pc.if_else(pa.array(filled), before[name], after[name])
-            found[name] = own & ~filled
+            filled = own & moved & ~self.lacks(before[name])
+            if filled.any():  # Arrow cannot choose between lists
+                columns[name] = pc.if_else(pa.array(filled), before[name], after[name])
+                found[name] = own & ~filled
         return columns, {name: own for name, own in found.items() if own.any()}
 
     def lacks(self, column: Any) -> Flags:
