@@ -10,7 +10,7 @@ from mutator.engine.file_outcomes import FileOutcomes
 from mutator.engine.receipts import DecidedReject, Key, LateOrders, MergeReceipt
 from mutator.plan.reading import SAMPLES
 from mutator.rules.order_units import UnitCounter, Units, joined
-from mutator.rules.truth_table import Decision
+from mutator.rules.truth_table import CLEARED, Decision
 
 # Remark on a key: its delete has a partition field without a value, and its partition does not have the record.
 DELETE_WITHOUT_PARTITION = "delete without partition"
@@ -45,6 +45,8 @@ class Tally:
             self.counts[f"master {decision.master}"] += count
         if (decision.result, decision.master) == ("wait", "truncated"):
             self.counts["waiting of truncated"] += count
+        if (decision.result, decision.master) == ("write", "kept"):
+            self.counts[CLEARED] += count
 
     def note(self, name: str, key: Key) -> None:
         """Count a remark on a key, and keep the first few keys (they come sorted)."""

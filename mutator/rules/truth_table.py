@@ -98,6 +98,7 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 MOVED_ONTO, MOVED_INCOMPLETE = "moved onto a record", "moved incomplete"
 SEALED = "late after the seal"
 REVIVED, WAITED = "revived", "waited"  # a key inserted after a remembered delete, or after patches alone
+CLEARED = "kept with fewer fields"  # records that a truncate changed, and that count as kept
 RARE = (
     "feed no mutations",
     "feed halves",
@@ -107,6 +108,7 @@ RARE = (
     "feed waiting",
     "waiting of truncated",
     "partly cleared",
+    CLEARED,
     "master truncated",
     "covered",
     "out of order",

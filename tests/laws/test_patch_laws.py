@@ -50,13 +50,20 @@ def world(rng: random.Random) -> tuple[list[Mutation], list[list[Mutation]]]:
     return [Mutation("U", key, order, dict.fromkeys(FIELDS, values[0])) for key, order in at.items()], runs
 
 
+def snapshot(rng: random.Random) -> tuple[list[Mutation], int]:
+    """Return a full snapshot, and the order value that it is as of."""
+    found = [(key, rng.randint(1, 12)) for key in rng.sample(KEYS, rng.randint(1, len(KEYS)))]
+    rows = [Mutation("U", key, order, {name: rng.choice(VALUES) for name in FIELDS}) for key, order in found]
+    return rows, rng.randint(1, 12)
+
+
 def with_truncate(rng: random.Random, rows: list[Mutation]) -> list[Mutation]:
     at = rng.randint(0, len(rows))
     return [*rows[:at], Mutation("T", None, rng.randint(1, 12)), *rows[at:]]
 
 
 @pytest.mark.thorough(keep=8)
-@pytest.mark.parametrize("unknown", ["insert", "wait"])
+@pytest.mark.parametrize("unknown", ["insert", "wait", "reject"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(rng=st.randoms(use_true_random=False))
 @law(150)
@@ -68,6 +75,8 @@ def test_runs_into_a_directory_give_what_the_model_gives(form: Form, unknown: st
         place.start(master)
         for rows in filter(None, runs):
             place.run(rows, rng)
+            if not form.by_file and rng.random() < 0.2:
+                place.snapshot(*snapshot(rng), rng)
         if place.runs:
             place.check()
 
@@ -81,36 +90,6 @@ def test_runs_on_spark_give_what_the_model_gives(engine: str, sc: Any, tmp_path:
     for rows in [[mutation(rng, 20) for _ in range(12)] for _ in range(2)]:
         place.run(rows, rng)
     assert {"updated", "combined", "superseded", "out of order"} <= {*itertools.chain(*place.model.counts)}
-
-
-@pytest.mark.parametrize("unknown", ["insert", "wait"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_snapshot_as_of_a_time_sets_the_older_fields_of_a_patched_record(
-    engine: str, unknown: str, tmp_path: Path
-) -> None:
-    """Its row is older than its time, and counts as an upsert at that."""
-    place, rng = Directory(tmp_path, FIELDS, replace(TEXT, engines=(engine,)), unknown), random.Random(0)
-    place.start([Mutation("U", "a", 1, dict.fromkeys(FIELDS, "m"))])
-    place.run([Mutation("P", "a", 8, {"p": "x"})], rng)
-    snapshot = tmp_path / "snapshot"
-    TEXT.put(snapshot, FIELDS, [Mutation("U", "a", 4, dict.fromkeys(FIELDS, "s"))], 1, op=False)
-    (snapshot / "f1.txt").unlink()
-    settings = {**NO_LIMITS, "sync.mode": "full", "snapshot.as.of": "6", "patch.unknown": unknown, "unset.value": "~"}
-    settings |= {name: TEXT.settings[name] for name in ("id.field.ordinals", "temporal.ordering.field.ordinal")}
-    places: Any = {"master": str(place.output), "feed": [str(snapshot)], "output": str(tmp_path / "out2")}
-    local_engine.mutate(settings, **places, engine=engine)
-    place.runs = 2
-    assert place.rows() == {"a": (8, ("x", "s", "s"), (8, 6, 6))}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_record_that_waits_after_a_truncate_is_among_the_changes(engine: str, tmp_path: Path) -> None:
-    form = replace(TEXT, settings={**TEXT.settings, "changes": "true"}, engines=(engine,))
-    place, rng = Directory(tmp_path, FIELDS, form, "wait"), random.Random(0)
-    place.start([Mutation("U", "a", 1, dict.fromkeys(FIELDS, "m"))])
-    place.run([Mutation("P", "a", 5, {"p": "x"})], rng)
-    place.run([Mutation("T", None, 3)], rng)  # a run whose changes do not add up fails
-    assert not place.rows()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -33,11 +33,11 @@ def changed_rows(dataset: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def text_row(row: Mapping[str, Any]) -> bytes:
+def text_row(row: Mapping[str, Any], delimiter: str = ",") -> bytes:
     """Return the bytes of a changed row of delimited text."""
     if row["_row"] is not None:
         return bytes(row["_row"])
-    return ",".join(value for name, value in row.items() if name not in (*FIELDS, "_row")).encode()
+    return delimiter.join(value for name, value in row.items() if name not in (*FIELDS, "_row")).encode()
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:

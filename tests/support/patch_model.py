@@ -182,10 +182,12 @@ class Place:
         for key in keys:
             here = [Seen((m.order, number, at), m) for at, m in enumerate(mutations) if m.op != "T" and m.key == key]
             before = known[key]
-            with_all = state_of(self.fields, [*self.seen.get(key, ()), *here], "wait")
+            with_all = state_of(self.fields, [*self.seen.get(key, ()), *self.truncates, *here], "wait")
             if self.unknown == "reject" and before.kind != RECORD and with_all.kind == WAITING:
-                counts["rejected"] += sum(s.mutation.op == "P" for s in here)
-                here = [s for s in here if s.mutation.op != "P"]
+                left = {place for place, _ in registers(self.fields, here)} | {max(here).place, highest(here, "UD")}
+                rejected = sum(s.place in left for s in here)  # also a delete that the patch needs
+                counts += Counter({"rejected": rejected, "superseded": len(here) - rejected})
+                here = []
             if here:
                 self.seen[key] = [*self.seen.get(key, ()), *here]
                 counts.update(self._counted(before, self.kept(key), here))

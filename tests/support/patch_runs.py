@@ -18,6 +18,7 @@ from mutator.pipeline.reports.sums import feed_sum, master_sum, tombstone_sum
 from mutator.rules.order_values import lowest_order
 from mutator.rules.patches import FIELD_ORDERS
 from tests.support import local_engine
+from tests.support.changed_rows import changed_rows, replayed, text_row
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place
 from tests.support.small_runs import known
@@ -26,6 +27,7 @@ from tests.support.text_runs import ENGINES
 COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", "late", "delete of unknown", "truncate"}
 COUNTED |= {"patch of unknown", "waiting", "rejected"}
 LOWEST = b"%d" % lowest_order("long")
+_OF_OPS = {"op", "op.code.field.ordinal", "op.code.in.master", "truncate.op.code"}
 HIGHEST = 30  # order value where its text is not the number
 
 
@@ -187,18 +189,47 @@ class Directory:
 
     def run(self, rows: Sequence[Mutation], rng: random.Random) -> None:
         """Merge a feed; check all that it leaves."""
-        master, self.runs = self.output, self.runs + 1
+        report = self._merged(rows, rng, self.form.settings)
+        counts = self.model.run(rows)
+        self.check_state()
+        found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
+        for total in (feed_sum(report.counts), master_sum(report.counts), tombstone_sum(report.counts)):
+            assert total.rows == sum(part.rows for part in total.parts)
+        by_file = [Counter(one["outcomes"]) for one in report.feed_files if one["outcomes"] is not None]
+        if len(by_file) == len(report.feed_files):
+            assert +sum(by_file, Counter[str]()) == +Counter(found)
+        noted = {name: report.counts.get(name, 0) for name in ("revived", "waited")}
+        assert +Counter(noted) == self.model.notes
+        assert bool(report.counts.get("out of order")) == ("out of order" in report.samples)
+        assert {**found, "out of order": report.counts.get("out of order", 0)} == {
+            name: counts[name] for name in {*COUNTED, "out of order"}
+        }
+
+    def snapshot(self, rows: Sequence[Mutation], as_of: int, rng: random.Random) -> None:
+        """Merge a full snapshot as of a time, of upserts of different keys; check what it leaves."""
+        settings = {key: value for key, value in self.form.settings.items() if key not in _OF_OPS}
+        whole = {"sync.mode": "full", "snapshot.as.of": self.form.order_text(as_of)}
+        if "field.names" in settings:
+            whole["field.names"] = ",".join(["id", "at", *self.fields])
+        self._merged(rows, rng, {**settings, **whole}, op=False)
+        upserts = (one._replace(order=max(one.order, as_of)) for one in rows)
+        self.model.run([Mutation("T", None, as_of), *upserts])
+        self.check_state()
+
+    def _merged(self, rows: Sequence[Mutation], rng: random.Random, own: Mapping[str, str], op: bool = True) -> Any:
+        before, master, self.runs = self.lines(), self.output, self.runs + 1
         feed = self.work / f"feed{self.runs}"
-        self.form.put(feed, self.fields, rows, rng.randint(0, len(rows)))
+        self.form.put(feed, self.fields, rows, rng.randint(0, len(rows)), op)
         settings = {
             "num.reducer": rng.choice("127"),
             "split.bytes": rng.choice(["7", "60", "1048576"]),
             "memory.bytes": rng.choice(["40", "134217728"]),
             "consumed.files": "merge",
             "allow.empty.master": "true",
-            "reject.policy": "quarantine",
+            "reject.policy": "quarantine" if op else "fail",
             **NO_LIMITS,
-            **self.form.settings,
+            "changes": rng.choice(["true", "false"]),
+            **own,
             "patch.unknown": self.unknown,
         }
         for number, name in enumerate(self.fields):
@@ -207,7 +238,22 @@ class Directory:
         places: Any = {"master": str(master), "feed": [str(feed)], "output": str(self.output)}
         on = self.on or partial(local_engine.mutate, seed=rng.randrange(9))
         report = on(settings, **places, engine=rng.choice(self.form.engines))
-        counts = self.model.run(rows)
+        if settings["changes"] == "true":
+            found = changed_rows(self.output)
+            changes = [(row["_change_type"], text_row(row, self.form.mark)) for row in found]
+            assert replayed(before, changes) == self.lines()
+        return report
+
+    def lines(self) -> Counter[bytes]:
+        """Return the rows of all files, as they are written."""
+        if self.runs:
+            paths, start = [self.output / part.path for part in known(self.output).files], 0
+        else:
+            paths, start = [*self.output.iterdir()], int(self.form.header)
+        return Counter(line for path in paths for line in path.read_bytes().splitlines()[start:])
+
+    def check_state(self) -> None:
+        """Compare rows, order values of fields and tombstones with the model."""
         assert self.rows() == {
             key: (kept.order, tuple(map(self.form.text_of, kept.values)), kept.orders)
             for key, kept in self.model.all(RECORD).items()
@@ -222,29 +268,19 @@ class Directory:
             key: as_met(self.model, kept.deleted, [*map(self.form.text_of, kept.values)], kept.orders, kept.entries)
             for key, kept in self.model.all(WAITING).items()
         }
-        found = {name: report.counts.get(f"feed {name}", 0) for name in COUNTED}
-        for total in (feed_sum(report.counts), master_sum(report.counts), tombstone_sum(report.counts)):
-            assert total.rows == sum(part.rows for part in total.parts)
-        by_file = [Counter(one["outcomes"]) for one in report.feed_files if one["outcomes"] is not None]
-        if len(by_file) == len(report.feed_files):
-            assert +sum(by_file, Counter[str]()) == +Counter(found)
-        noted = {name: report.counts.get(name, 0) for name in ("revived", "waited")}
-        assert +Counter(noted) == self.model.notes
-        assert bool(report.counts.get("out of order")) == ("out of order" in report.samples)
-        assert {**found, "out of order": report.counts.get("out of order", 0)} == {
-            name: counts[name] for name in {*COUNTED, "out of order"}
-        }
 
     def rows(self) -> dict[str, Any]:
-        """Return the order value of each record, its fields, and their order values."""
+        """Return the order value of each record, its fields, and their order values, as a run meets them."""
         found = {}
-        for line, sides in self.lines():
+        floor = max((one.mutation.order for one in self.model.truncates), default=-1)  # a snapshot has older rows
+        for line, sides in self.records():
             key, *values = line.split(self.form.mark)
             order = sides["sequence"] if self.form.by_file else self.form.order_of(values.pop(0))
             own = {one["field"]: self.form.kept_order(one["order"]) for one in sides.get(FIELD_ORDERS) or ()}
-            at = tuple(own.get(str(self.first + number), order) for number in range(len(self.fields)))
+            at = [own.get(str(self.first + number), order) for number in range(len(self.fields))]
             assert key not in found
-            found[key] = (order, tuple(values), at)
+            orders = tuple(None if one is None else max(one, floor) for one in at)
+            found[key] = (max(order, floor), tuple(values), orders)
         return found
 
     @property
@@ -252,7 +288,7 @@ class Directory:
         """The ordinal of the first field in records."""
         return 1 if self.form.by_file else 2
 
-    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def records(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the records, and what is kept beside each."""
         for part in known(self.output).files:
             lines = (self.output / part.path).read_text().splitlines()
@@ -260,7 +296,7 @@ class Directory:
 
     def kept_beside(self) -> dict[str, Any]:
         """Return what is kept for merge functions beside each record: the last delete, and the entries of fields."""
-        return {line.split(self.form.mark)[0]: self.kept(sides) for line, sides in self.lines()}
+        return {line.split(self.form.mark)[0]: self.kept(sides) for line, sides in self.records()}
 
     def kept(self, sides: dict[str, Any]) -> Any:
         """Return what side columns have for merge functions."""

@@ -357,7 +357,9 @@ class Winners(WinnerKeys):
         if self._ends is not None:  # all mutations that are left of a key are rejects, as its last one is
             first, last = (end[positions] for end in self._ends)
             found, positions = self.folded, rows_between(first, last)
-            self.tally.counts["feed rejected"] += len(positions) - len(first)
+            others = np.setdiff1d(positions, last)
+            self.tally.counts["feed rejected"] += len(others)
+            self.tally.won.add("rejected", found.inputs[others])
             self._combined[positions] = False
         positions = positions[: self.tally.room]
         rows, written = (column.take(pa.array(positions)) for column in (found.rows, found.written))

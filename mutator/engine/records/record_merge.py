@@ -94,9 +94,9 @@ def merge_bucket(
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, tied, horizon, rejected)
-            if won is not None and decision.winner != "rejected":
+            if won is not None:
                 for one in folded.left[:-1]:
-                    won("combined", one.place)
+                    won("rejected" if decision.winner == "rejected" else "combined", one.place)
             lives = old.kind == RECORD and (met_floor is None or old.order >= met_floor)
             if is_sealed:
                 tally.note(SEALED, key)
