@@ -113,6 +113,12 @@ def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> di
     if not (given or recorded):
         return {}
     fields = _fields(config, rows)
+    for name, text in recorded.items():
+        number = fields.names.index(name) if name in fields.names else -1
+        faults = iter(()) if number < 0 else _type_faults(rows, fields, number, parse_choice(text))
+        if (fault := next(faults, None)) is not None:  # the field was removed, and added again with another type
+            why = f"{fault}; {place(path)} has this function so far, so give the new field another name"
+            raise error("config", where=setting(f"field.merge.{name}={text}"), faults=why)
     for field, choice in given:
         number = _number(rows, fields, field)
         if number < 0 and recorded.get(field) == choice.text:
@@ -126,14 +132,15 @@ def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> di
 
 
 def _typed(config: Config, rows: RowPlan, merges: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return the layouts of rows, with the types that fields of text have for merge functions."""
+    """Return the layouts of rows, with the types that fields of text of the feed have for merge functions."""
     types = {name: choice.type for name, text in merges.items() if (choice := parse_choice(text)).has_type}
     if not types:
         return rows.layouts
+    feeds = {name: one for name, one in rows.layouts.items() if name.partition(" ")[0] == "feed"}
     if rows.block_type != "text":
-        return {name: replace(one, typed=types) for name, one in rows.layouts.items()}
-    null, found = config.rows.text.csv_null, {}
-    for name, one in rows.layouts.items():
+        return {**rows.layouts, **{name: replace(one, typed=types) for name, one in feeds.items()}}
+    null, found = config.rows.text.csv_null, {**rows.layouts}
+    for name, one in feeds.items():
         op = one.envelope.field if one.cut_op else None
         absent = (null,) if one.unset is None or one.unset.value is None else (null, one.unset.value)
         numbers = {int(field) + (op is not None and int(field) >= op): own for field, own in types.items()}
@@ -174,9 +181,15 @@ def _faults(
             f"the field {name} of {place(path)} had {before} so far, and what is kept beside the records depends on "
             f"it; leave the setting out, or begin a new master"
         )
-    own = fields.value_type(number)
-    is_text = rows.block_type == "text" or rows.spec.get("format") in _UNTYPED
-    if choice.type is not None and not (is_text or pa.types.is_string(own)):
+    yield from _type_faults(rows, fields, number, choice)
+
+
+def _type_faults(rows: RowPlan, fields: RowFields, number: int, choice: MergeChoice) -> Iterator[str]:
+    """Yield why the type of a field does not go with its function."""
+    name, own = fields.names[number], fields.value_type(number)
+    is_string = pa.types.is_string(own)  # a CSV file may come from typed rows
+    is_text = rows.block_type == "text" or (is_string and rows.spec.get("format") in _UNTYPED)
+    if choice.type is not None and not (is_text or is_string):
         yield f"{name} is of type {own}; leave {choice.text.removeprefix(choice.function.name).strip()} out"
     if choice.type is None and is_text and (choice.function.adds or choice.function.keeps == BEST):
         yield f"a field of text has no type; give one after the function: {TYPES}"

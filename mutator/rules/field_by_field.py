@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Flags, Ints, offsets_of, rows_between
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, lists_of
 from mutator.rules.merge_columns import EntryColumns
-from mutator.rules.merged_fields import MergedColumns, MergedField, Merging, too_large
+from mutator.rules.merge_functions import NotOfType
+from mutator.rules.merged_fields import MergedColumns, MergedField, Merging, cannot_merge
 from mutator.rules.order_columns import encoded_lowest, flags, ranks
 from mutator.rules.patched_key import (
     BELOW_FLOOR,
@@ -259,7 +260,10 @@ class FieldByField:
             return {}
         fields, known = self._fields, []
         for one, before in zip(merging.fields, self._before, strict=True):
-            values = pa.nulls(count, one.type) if olds is None else fields.values(one.number, olds[one.number])
+            try:
+                values = pa.nulls(count, one.type) if olds is None else fields.values(one.number, olds[one.number])
+            except NotOfType as text:
+                raise cannot_merge(one, self._id_of(text.row), text) from None
             hidden = ~has_row | (before == NEVER)
             known.append((self._orders.take(pa.array(np.where(hidden, 0, before), mask=hidden)), values))
         self._merged = found = MergedColumns(merging, self._olds, known)
@@ -287,8 +291,13 @@ class FieldByField:
         for one, over in self._over:
             keys = np.flatnonzero(over & kept)
             if len(keys):
-                names = None if self._events is None else self._events.bag.keys(self._events.last[keys[:1]])
-                raise too_large(one, None if names is None else tuple(column[0].as_py() for column in names))
+                raise cannot_merge(one, self._id_of(keys[0]))
+
+    def _id_of(self, key: int) -> tuple[bytes, ...] | None:
+        """Return the ID of a key, by its number; None if it has no mutation."""
+        if self._events is None:
+            return None
+        return tuple(column[0].as_py() for column in self._events.bag.keys(self._events.last[[key]]))
 
     def _columns(self, rows: Any, chosen: Flags) -> list[Any]:
         """Return the fields of rows, NULL where a row is not chosen: there is none, or a delete may lack fields."""

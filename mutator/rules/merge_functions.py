@@ -55,6 +55,15 @@ _EXACT = Context(prec=200)
 DIGITS = 38  # of a sum that is kept, which has more than any field of integers
 
 
+class NotOfType(ValueError):
+    """A text is not of the type that its field has for a merge function."""
+
+    def __init__(self, row: int, value: bytes, why: str) -> None:
+        """Take the number of the text in its column, and why."""
+        super().__init__(row, value, why)
+        self.row, self.value, self.why = row, value, why
+
+
 @dataclass(frozen=True)
 class MergeFunction:
     """A merge function. keeps: NEWEST, BEST or ALL."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import MutatorError, error
-from mutator.errors.display import key_text
+from mutator.errors.display import key_text, quoted
 from mutator.rules.byte_columns import Flags
 from mutator.rules.field_orders import FIELD_ORDERS, ordered, orders_of_fields
 from mutator.rules.merge_columns import (
@@ -37,6 +37,7 @@ from mutator.rules.merge_functions import (
     Entries,
     Mark,
     MergeFunction,
+    NotOfType,
     aged,
     bounds_after,
     counted_type,
@@ -56,17 +57,19 @@ CLEARED, SEAL, MARK, MARKED = "cleared", "seal", "mark", "marked"  # side column
 ENTRIES = "entries."  # and of fields, before their names
 
 
-class TooLarge(ArithmeticError):
-    """A sum that its field cannot hold."""
+class CannotMerge(ArithmeticError):
+    """A sum that its field cannot hold, or a text of the record that is not of the type of the field."""
 
-    def __init__(self, field: MergedField) -> None:
-        super().__init__(field)
-        self.field = field
+    def __init__(self, field: MergedField, text: NotOfType | None = None) -> None:
+        super().__init__(field, text)
+        self.field, self.text = field, text
 
 
-def too_large(field: MergedField, key: tuple[bytes, ...] | None) -> MutatorError:
-    """Return the error for the user. key: of the record; None: it has no mutation, but a truncate changes its sum."""
+def cannot_merge(field: MergedField, key: tuple[bytes, ...] | None, text: NotOfType | None = None) -> MutatorError:
+    """Return the error for the user. key: of the record; None: it has no mutation, but a truncate changes it."""
     record = "a record that a truncate changes" if key is None else f"the record with the ID {key_text(key)}"
+    if text is not None:
+        return error("merge.value", field=field.name, record=record, value=quoted(text.value), why=text.why)
     return error("sum.large", field=field.name, type=field.type, record=record)
 
 
@@ -186,10 +189,13 @@ def counted(one: MergedField, sent: EntryColumns) -> EntryColumns:
 
 
 def as_counted(fields: RowFields, one: MergedField, parts: Sequence[Any]) -> list[Any]:
-    """Return the values of a field of several rows, as entries have them."""
+    """Return the values of a field of several rows, as entries have them. Raises CannotMerge."""
     if not parts:
         return []
-    values = fields.values(one.number, fields.column(one.number, parts))
+    try:
+        values = fields.values(one.number, fields.column(one.number, parts))
+    except NotOfType as text:
+        raise CannotMerge(one, text) from None
     found: list[Any] = values.cast(counted_type(one.function, one.type)).to_pylist()
     return found
 
@@ -242,14 +248,14 @@ class MergedKey:
             ]
 
     def shown(self, *, kept: bool) -> Iterator[tuple[MergedField, Any]]:
-        """Yield fields and their values. Raises TooLarge. kept: the key has a row."""
+        """Yield fields and their values. Raises CannotMerge. kept: the key has a row."""
         for one, entries in zip(self._merging.fields, self.entries, strict=True):
             value = shown(one.function, entries)
             if one.adds and value is not None:
                 least, most = limits(one.type)
                 if not least <= value <= most:
                     if kept:
-                        raise TooLarge(one)
+                        raise CannotMerge(one)
                     value = None
             yield one, value
 

@@ -17,7 +17,7 @@ from mutator.engine.tally import MET_IN_PART, Tally
 from mutator.rules.absences import met_order
 from mutator.rules.key_moves import LowsOfKey
 from mutator.rules.last_wins import LAST_WINS
-from mutator.rules.merged_fields import TooLarge, too_large
+from mutator.rules.merged_fields import CannotMerge, cannot_merge
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
 from mutator.rules.truth_table import MOVED_ONTO, REVIVED, SEALED, Decision
 
@@ -88,8 +88,8 @@ def merge_bucket(
             tally.counts[MET_IN_PART] += folded is not None and not is_outside
         try:
             met = by.meet_key(folded, old, met_floor)
-        except TooLarge as fault:
-            raise too_large(fault.field, key) from None
+        except CannotMerge as fault:
+            raise cannot_merge(fault.field, key, fault.text) from None
         decision, new_row, new_order, new_sides, tied, is_sealed = met
         winner = None if folded is None else folded.last
         if folded is not None:

@@ -91,7 +91,7 @@ class TextFields:
     def values(self, number: int, column: Any) -> Any:
         """Return values, or texts; NULL for that of NULL."""
         if number in self.types:
-            return sure_values(column, self.types[number], (self.null_text,), self.names[number])
+            return sure_values(column, self.types[number], (self.null_text,))
         return pc.if_else(pc.equal(column, self.null_text), pa.scalar(None, _TEXT), column)
 
     def from_values(self, number: int, values: Any) -> Any:
@@ -158,7 +158,7 @@ class ColumnFields:
     def values(self, number: int, column: Any) -> Any:
         """Return the column, or the values that it has as text."""
         if number in self.types:
-            return sure_values(column.cast(_TEXT), self.types[number], (), self.names[number])
+            return sure_values(column.cast(_TEXT), self.types[number], ())
         return column
 
     def from_values(self, number: int, values: Any) -> Any:

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.errors import error
-from mutator.errors.display import quoted
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags
+from mutator.rules.merge_functions import NotOfType
 
 
 def values_of(texts: Any, data_type: Any, absent: Sequence[bytes] = ()) -> tuple[Any, Flags, str]:
@@ -31,15 +30,15 @@ def values_of(texts: Any, data_type: Any, absent: Sequence[bytes] = ()) -> tuple
     return converted(texts, data_type, typed=False)
 
 
-def sure_values(texts: Any, data_type: Any, absent: Sequence[bytes], name: str) -> Any:
-    """Return typed values. Raises DataError for a text that is not of the type, which names the field.
+def sure_values(texts: Any, data_type: Any, absent: Sequence[bytes]) -> Any:
+    """Return typed values. Raises NotOfType.
 
     Rows of feeds were checked; those that a master had before its field got a type may have one.
     """
     found, bad, why = values_of(texts, data_type, absent)
     if bad.any():
-        value = texts[int(np.argmax(bad))].as_py()
-        raise error("merge.value", field=name, value=quoted(value), why=why)
+        row = int(np.argmax(bad))
+        raise NotOfType(row, texts[row].as_py(), why)
     return found
 
 
