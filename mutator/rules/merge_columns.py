@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.merge_functions import ALL, BEST, DIGITS, NEWEST, MergeFunction, limits
+from mutator.rules.merge_functions import ALL, BEST, NEWEST, MergeFunction, limits
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.sort_order import then_by
 from mutator.rules.typed_values import row_bytes, ticks_type, unequal
@@ -290,9 +290,12 @@ def _sealed(function: MergeFunction, entries: EntryColumns, orders: Ints, seals:
         return entries
     if function.adds:
         rows = np.flatnonzero(under)
-        totals, over = _totals(entries.values.take(pa.array(rows)), np.flatnonzero(firsts[rows]))
-        if over.any():
-            raise OverflowError(f"a sum has more than {DIGITS} digits")
+        starts = np.flatnonzero(firsts[rows])
+        totals, over = _totals(entries.values.take(pa.array(rows)), starts)
+        if over.any():  # those keys keep their entries
+            seals = seals.copy()
+            seals[entries.keys[rows[starts[over]]]] = 0
+            return _sealed(function, entries, orders, seals)
         heads = np.arange(len(orders))
         heads[under & firsts] = len(orders) + np.arange(len(totals))
         entries = entries._replace(values=_joined(entries.values, totals).take(pa.array(heads)))

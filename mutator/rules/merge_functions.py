@@ -294,11 +294,13 @@ def _moving(bounds: Bounds, delete: Any, floor: Any) -> tuple[Any, Any]:
 
 
 def sealed(function: MergeFunction, entries: Entries, seal: Any) -> Entries:
-    """Make one entry of those at or below a seal."""
+    """Make one entry of those at or below a seal, unless their sum has more digits than can be kept."""
     under = 0 if seal is None else sum(order <= seal for order, _ in entries)
     if under < 2:
         return entries
     value = _total(entries[:under]) if function.adds else entries[0][1]
+    if function.adds and len(value.as_tuple().digits) > DIGITS:
+        return entries
     return ((entries[0][0], value), *entries[under:])
 
 
