@@ -183,13 +183,15 @@ def _config(read: _Reader) -> Config:
 
 def _merges(read: _Reader) -> tuple[tuple[Any, MergeChoice], ...]:
     """Read the merge functions of fields."""
-    found = {}
+    found = dict[Any, MergeChoice]()
     for key in read.given:
         if not key.startswith(MERGE_OF_FIELD):
             continue
         try:
             field = ordinal(key.removeprefix(MERGE_OF_FIELD), read.names)
-            found[field] = parse_choice(shown(read.given[key]))
+            choice = parse_choice(shown(read.given[key]))
+            if found.setdefault(field, choice) != choice:
+                raise ValueError(f"the field has the function {found[field].text}, too; keep one of both")
         except ValueError as fault:
             read.faults.append(f"{setting(key)}: {fault}")
     return tuple(found.items())

@@ -109,7 +109,7 @@ def _unknown(fields: RowFields, field: Any) -> str:
 def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> dict[str, str]:
     """Return the merge functions of a place, by the names of fields. Raises ConfigError for one that cannot be."""
     recorded = {} if known is None or known.is_without_key else known.spec.get(MERGES, {})
-    given, found = config.rows.ops.merges, dict[str, str](recorded)
+    given, found, chosen = config.rows.ops.merges, dict[str, str](recorded), dict[str, MergeChoice]()
     if not (given or recorded):
         return {}
     fields = _fields(config, rows)
@@ -126,8 +126,12 @@ def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> di
         faults = _faults(config, rows, fields, number, field, choice, recorded, path)
         if (fault := next(faults, None)) is not None:
             raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=fault)
+        name = fields.names[number]
+        if chosen.setdefault(name, choice) != choice:
+            why = f"the field {name} has the function {chosen[name].text}, too; keep one of both"
+            raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=why)
         if choice.function.name != "last":
-            found[fields.names[number]] = choice.text
+            found[name] = choice.text
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.audience import PYTHON
-from mutator.config.definitions import published
+from mutator.config.definitions import MERGE_OF_FIELD, published
 from mutator.config.feed_settings import OF_DELETES, OP, as_recorded, has_no_op_codes, is_full
 from mutator.config.reader import completed
 from mutator.config.sources import shown
@@ -67,6 +67,8 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
     if snapshot.state.spec:
         given.add("order.epoch")  # that of the first apply
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
+    if snapshot.state.spec:  # which has these, as the last apply that named them
+        own = {key: value for key, value in own.items() if not key.startswith((MERGE_OF_FIELD, "noop.ignore"))}
     found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}
     given.update(map(published, own))
     return {**{name: value for name, value in found.items() if published(name) not in given}, **own}

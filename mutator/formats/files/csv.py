@@ -331,7 +331,7 @@ class TextFiles(CsvFiles):
 
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         values = fields.take()
-        if not dialect.null:
+        if not dialect.null and not dialect.empty_is_null:
             return values
         return pc.if_else(pc.equal(values, binary(dialect.null)), binary(None), values)
 

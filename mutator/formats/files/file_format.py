@@ -30,6 +30,7 @@ class Dialect:
     codec: str | None = None  # for writing, a value of ``FileFormat.codecs``; None: the format's default
     avro: Mapping[str, Any] | None = field(default=None, hash=False)  # schema for writing Avro files
     lacks: bool = False  # for reading JSON Lines: say which members a row lacks, as ``RowBatch.unset``
+    empty_is_null: bool = False  # in delimited text without quotes, where it is a value but for patches
     escape: bytes = b""  # for reading: the byte before a quote within quotes; "": quotes are doubled
 
 

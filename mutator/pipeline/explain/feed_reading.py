@@ -17,6 +17,7 @@ from mutator.plan.moved_unset import with_moved_unset
 from mutator.plan.reading import Chunks, Reading
 from mutator.plan.registers import register_of, with_patches
 from mutator.plan.rows.format_choice import row_plan
+from mutator.plan.rows.row_plan import MERGES
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
 from mutator.rules.epochs import UNNAMED, epochs_in
@@ -111,9 +112,11 @@ def _for_reading(config: Config, state: State | None = None) -> Config:
     order = config.rows.order
     known = {} if state is None else epochs_in(state.spec).named
     epoch = {UNNAMED: 0, **known, **(order.epoch or {})}  # a run records the others
+    recorded = state is not None and not state.is_without_key and MERGES in state.spec  # perhaps with a wider type
+    ops = replace(config.rows.ops, merges=()) if recorded else config.rows.ops
     return replace(
         config,
-        rows=replace(config.rows, order=replace(order, epoch=epoch)),
+        rows=replace(config.rows, order=replace(order, epoch=epoch), ops=ops),
         inputs=replace(
             config.inputs,
             allow_empty_master=True,

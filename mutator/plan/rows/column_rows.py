@@ -16,7 +16,7 @@ from mutator.formats.files.file_format import Dialect, stored_dialect
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
-from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.rows.row_plan import PATCHES, RowPlan
 from mutator.plan.rows.run_fields import by_age, rewrite_notes
 from mutator.plan.rows.storable_types import storable_schema, stored_as
 from mutator.rules.schema_evolution import to_text
@@ -87,14 +87,18 @@ def _layouts(
 
 def _file_layouts(run: SchemaRun, layouts: dict[str, ColumnLayout]) -> dict[str, str]:
     """Add the layouts of the files; return the name of each file's layout, by path."""
-    schemas = {version.path: version.schema for version in run.versions}
+    schemas, ops, known = {version.path: version.schema for version in run.versions}, run.asked.ops, run.survey.state
+    has_nulls = ops.has_patches or ops.merges or (known is not None and PATCHES in known.spec)
 
     def layout_of(side: str, source: Source, rules: dict[str, Any]) -> ColumnLayout:
+        dialect = replace(source.dialect, lacks=side == "feed" and ops.absent)
+        if has_nulls and source.file_format == "text":
+            dialect = replace(dialect, null=run.asked.text.csv_null, empty_is_null=True)
         return replace(
             layouts[side],
             format=source.file_format,
             schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
-            dialect=replace(source.dialect, lacks=side == "feed" and run.asked.ops.absent),
+            dialect=dialect,
             **rules,
         )
 
