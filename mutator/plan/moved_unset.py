@@ -9,14 +9,18 @@ from mutator.errors.parts import setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.dialects.messages import MessageRows
+from mutator.rules.patches import Patches
+from mutator.rules.register import Register
 
 _CARRY = "moved.unset"
 
 
-def with_moved_unset(config: Config, rows: RowPlan, feed: Sequence[Source], *, versioned: bool) -> Sequence[Source]:
+def with_moved_unset(
+    config: Config, rows: RowPlan, register: Register, feed: Sequence[Source], *, versioned: bool
+) -> Sequence[Source]:
     """Return feed files whose rows with a new key are rejects if they lack fields that they cannot carry.
 
-    versioned: the place is a table. Raises ConfigError if the user wants them to carry some.
+    register: of the run. versioned: the place is a table. Raises ConfigError if the user wants them to carry some.
     """
     partitioning, why = rows.partitioning, ""
     if partitioning.by_partition:
@@ -26,7 +30,7 @@ def with_moved_unset(config: Config, rows: RowPlan, feed: Sequence[Source], *, v
     if why and config.rows.ops.moved_unset == "carry":
         faults = f"carry, and not in {why}; a table can, with {setting('key.scope=table')}, or set "
         raise error("config", where=setting(_CARRY), faults=faults + f"{setting(f'{_CARRY}=reject')}")
-    if not why and not config.operation.overwrites and not config.operation.full:
+    if isinstance(register, Patches) and not (why or config.operation.overwrites or config.operation.full):
         return feed
     return tuple(_rejecting(one) for one in feed)
 

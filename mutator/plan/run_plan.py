@@ -232,7 +232,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
-    feed = with_moved_unset(config, rows, survey.feed, versioned=survey.versioned)
+    feed = with_moved_unset(config, rows, register, survey.feed, versioned=survey.versioned)
     inputs = numbered(survey.tombstones, master, feed, rows)
     size = effort.split_bytes
     # The tasks of a large feed read this size anyway, and a split has a cost of its own.

@@ -88,9 +88,10 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
         check_spec(survey, survey.state, _with_nulls(rows.spec, survey.state))
     master = survey.master if survey.partitioned is None else ()
     register = register_of(config, rows, full=False)
+    found = with_moved_unset(config, rows, register, survey.feed, versioned=survey.versioned)
     return Reading(
         rows=rows,
-        inputs=numbered((), master, with_moved_unset(config, rows, survey.feed, versioned=survey.versioned), rows),
+        inputs=numbered((), master, found, rows),
         by_file_name=asked.order.by_file_name,
         as_of=as_of(asked.ops, rows.order_type, survey.feed[0].sequence, rows.epoch) if survey.feed else None,
         side_columns=register.side_columns,
