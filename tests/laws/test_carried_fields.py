@@ -13,9 +13,14 @@ import pytest
 
 from mutator.cli import main
 from mutator.errors import ConfigError
+from mutator.formats.files.avro_schema import expanded, to_arrow
 from mutator.rules.truth_table import MOVED_INCOMPLETE
 from mutator.table import commit
 from mutator.table.table import Table
+from tests.formats.test_debezium_avro import table_of
+from tests.formats.test_debezium_json import schema_of
+from tests.laws.test_unset_in_dialects import parquet_file
+from tests.support.connect_files import avro_file
 from tests.support.dialect_stories import lines
 from tests.support.moving_source import (
     FIELDS,
@@ -240,3 +245,24 @@ def test_a_message_of_several_changes_carries_nothing(tmp_path: Path) -> None:
     report = work.run()
     assert [(row["id"], row["n"]) for row in work.rows()] == [(2, "n2"), (3, "n3"), (4, "n1")]
     assert report.counts["feed rejected"] == 1
+
+
+@pytest.mark.parametrize("form", ["json with schema", "avro", "parquet"])
+def test_messages_of_each_form_carry_fields(tmp_path: Path, form: str) -> None:
+    events = [FIRST, Event("I", 1, 2, {"n": "a", "m": "b", "qty": 2}), Event("M", 3, 3, {"qty": 3}, 1)]
+    messages = [one for event in events for one in debezium(event) if one is not None]
+    schema = table_of(("id", "long"), ("n", ["null", "string"]), ("m", ["null", "string"]), ("qty", ["null", "long"]))
+    suffix = form.partition(" ")[0]
+    if form == "avro":
+        content = avro_file(schema, messages)
+    elif form == "parquet":
+        content = parquet_file(messages, to_arrow(expanded(schema)))
+    else:
+        types = {"id": "int64", "n": "string", "m": "string", "qty": "int64"}
+        of_row = schema_of([{"field": name, "type": kind, "optional": True} for name, kind in types.items()])
+        content = lines(*({"schema": of_row, "payload": one} for one in messages))
+    work = Work(tmp_path, settings={**SETTINGS, "feed.dialect": f"debezium-{suffix}", "allow.empty.master": "true"})
+    (tmp_path / "master").mkdir()
+    work.put(f"feed/f_1.{suffix}", content)
+    work.run()
+    assert work.rows()[0] == {"id": 3, "n": "a", "m": "b", "qty": 3}
