@@ -10,6 +10,10 @@ below the change: the mutations of the old key below its delete, in the feed, ar
                            fields that are not; of a tombstone and what waits beside it, what is below it
     a truncate             clears what is below it, if it is below the change itself
 
+Of a field with a merge function, a change carries the value of all that counts, which is a contribution of the new key.
+Where the place has anything of the old key that is newer than the change, older contributions cannot be told from it:
+such a field is not carried.
+
 What the place has of the new key matters, too. A field with the change's own order value was filled before, perhaps by
 a run that saw more of the old key: it stays. A newer field, and a newer tombstone, need no value.
 """
@@ -25,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.merged_fields import OF_KEYS, TooLarge, entry_orders, too_large
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import lowest_order
 from mutator.rules.patched_key import is_unset, sets
@@ -134,7 +139,7 @@ class _Filling:
         mask = one.mutation.unset or b""
         missing = {number for number in range(len(register.fields.names)) if is_unset(mask, number)}
         new = self._olds.get(one.key, Old(NOTHING))
-        missing -= {number for number in missing if _order_of(register, new, number) == one.mutation.order}
+        missing -= {number for number in missing if one.mutation.order in _orders_of(register, new, number)}
         own = {number: value for number, value in self._values(arrival).items() if number in missing} if missing else {}
         if own:
             self._parts[one.where] = own
@@ -153,7 +158,10 @@ class _Filling:
                     self._fill(self._left[name])
                 below.append(self._known[arrival.old_key][name].mutation)
         old = self._olds.get(arrival.old_key, Old(NOTHING))
-        return _values_below(self._register, below, old, arrival.below[0], self._truncates)
+        try:
+            return _values_below(self._register, below, old, arrival.below[0], self._truncates)
+        except TooLarge as fault:
+            raise too_large(fault.field, arrival.old_key) from None
 
     def _needs(self, one: FedMutation, numbers: set[int]) -> bool:
         """Return whether fields that an arrival leaves unset have no newer value."""
@@ -182,14 +190,19 @@ def _values_below(
 ) -> Mapping[int, Any]:
     """Return the fields of a key just below a change. order: of the delete that the change says."""
     floor = max((one for one in truncates if one < order), default=None)
-    old = _at(register, old, order, floor)
+    then = _at(register, old, order, floor)
+    hidden = set[int]()
+    if then is not old and register.merging is not None and (old.kind == RECORD or any(old.sides)):
+        hidden = {one.number for one in register.merging.fields}
     if not mutations:
-        if old.kind == RECORD and floor is not None and old.order < floor:
+        if then.kind == RECORD and floor is not None and then.order < floor:
             return {}
-        found = _known(register, old.kind == RECORD, old.row, old.sides)
-        return {number: value for number, value in found.items() if not _is_below(register, old, number, floor)}
-    folded = register.fold_key((one.place, one[1:]) for one in sorted(mutations, key=lambda one: one.place))
-    return _met(register, register.meet_key(folded, old, floor), old, folded.last)
+        found = _known(register, then.kind == RECORD, then.row, then.sides)
+        found = {number: value for number, value in found.items() if not _is_below(register, then, number, floor)}
+    else:
+        folded = register.fold_key((one.place, one[1:]) for one in sorted(mutations, key=lambda one: one.place))
+        found = _met(register, register.meet_key(folded, then, floor), then, folded.last)
+    return {number: value for number, value in found.items() if number not in hidden}
 
 
 def _met(register: Patches, met: KeyMet, old: Old, last: Mutation) -> Mapping[int, Any]:
@@ -206,7 +219,7 @@ def _known(register: Patches, lives: bool, row: bytes, sides: tuple[Any, ...]) -
     """Return the fields of a row that mutations have set: of one that waits, those with an order value."""
     if not row:
         return {}
-    own = {one["field"]: one["order"] for one in (sides[0] if any(sides) else ())}
+    own = _own_orders(sides)
     values, names = register.fields.parts(row), register.fields.names
     return {
         number: value
@@ -225,21 +238,36 @@ def _at(register: Patches, old: Old, order: Any, floor: Any) -> Old:
         return at is not None and at <= order and (floor is None or at >= floor)
 
     grave = old.order if old.kind == TOMBSTONE and old.order < order else None
-    sides = [one for one in (old.sides[0] if any(old.sides) else ()) if one["field"] is not None]
-    sides = [one for one in sides if is_below(one["order"])]
+    own = {name: at for name, at in _own_orders(old.sides).items() if name is not None}
+    sides = [{"field": name, "order": at} for name, at in own.items() if is_below(at)]
+    if grave is not None and len(sides) == len(own):
+        return old
     if grave is None and not sides:
         return Old(NOTHING)
     grave = lowest_order(register.order_type) if grave is None else grave
-    return Old(TOMBSTONE, grave, old.row, (sides,)) if sides else Old(TOMBSTONE, grave)
+    others: list[Any] = [None if one.name in OF_KEYS else [] for one in register.side_columns[1:]]
+    return Old(TOMBSTONE, grave, old.row, (sides, *others)) if sides else Old(TOMBSTONE, grave)
+
+
+def _own_orders(sides: Sequence[Any]) -> dict[str | None, Any]:
+    """Return the order values that fields have of their own, as side columns have them."""
+    return {one["field"]: one["order"] for one in (sides[0] if sides and sides[0] else ())}
 
 
 def _order_of(register: Patches, old: Old, number: int) -> Any:
     """Return the order value of a field that a place has; None if it has none."""
-    own = {one["field"]: one["order"] for one in (old.sides[0] if any(old.sides) else ())}
+    own = _own_orders(old.sides)
     name = register.fields.names[number]
     if name in own:
         return None if own[name] is None else to_value(register.order_type, own[name])
     return old.order if old.kind == RECORD else None
+
+
+def _orders_of(register: Patches, old: Old, number: int) -> list[Any]:
+    """Return the order value of a field that a place has, and those of its entries."""
+    merging = register.merging
+    entries = None if merging is None else entry_orders(merging, old.sides, number)
+    return [_order_of(register, old, number), *(entries or ())]
 
 
 def _is_below(register: Patches, old: Old, number: int, floor: Any) -> bool:

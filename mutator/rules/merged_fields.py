@@ -53,7 +53,7 @@ from mutator.rules.order_columns import column_type, encoded_lowest, ranks, to_c
 from mutator.rules.order_values import lowest_order
 from mutator.rules.register import RECORD, TOMBSTONE, Old, Olds, RowFields, with_values
 
-CLEARED, SEAL, MARK, MARKED = "cleared", "seal", "mark", "marked"  # side columns of keys
+CLEARED, SEAL, MARK, MARKED = OF_KEYS = "cleared", "seal", "mark", "marked"  # side columns of keys
 ENTRIES = "entries."  # and of fields, before their names
 
 

@@ -53,9 +53,12 @@ PLACES = {  # settings, and whether the place is a table
 class Moved:
     """A directory or a table, from run to run."""
 
-    def __init__(self, directory: Path, place: str, teller: str, unknown: str, first: dict[int, Any]) -> None:
-        """first: records of a master that another program wrote."""
+    def __init__(
+        self, directory: Path, place: str, teller: str, unknown: str, first: dict[int, Any], **functions: str
+    ) -> None:
+        """first: records of a master that another program wrote. functions: merge functions of fields."""
         more, is_table = PLACES[place]
+        more = {**more, **{f"field.merge.{name}": text for name, text in functions.items()}}
         self.settings = {**SETTINGS, **TELLERS[teller].settings, **more, "patch.unknown": unknown}
         self.work = Work(directory, "records" if place == "records" else "blocks", self.settings)
         self.table: Table | None = None
@@ -266,3 +269,31 @@ def test_messages_of_each_form_carry_fields(tmp_path: Path, form: str) -> None:
     work.put(f"feed/f_1.{suffix}", content)
     work.run()
     assert work.rows()[0] == {"id": 3, "n": "a", "m": "b", "qty": 3}
+
+
+@pytest.mark.parametrize("place", ["blocks", "records", "table"])
+@pytest.mark.parametrize(("function", "wanted"), [("first", "m"), ("min", "c"), ("max", "y"), ("last_non_null", "n")])
+def test_fields_with_merge_functions_are_carried(tmp_path: Path, place: str, function: str, wanted: str) -> None:
+    rng = random.Random(1)
+    older = [Event("I", 1, 10, {"n": "m", "m": "x", "qty": 1}), Event("U", 1, 11, {"n": "c", "m": "x", "qty": 1})]
+    newer = [Event("U", 1, 12, {"n": "y", "m": "x", "qty": 1}), Event("M", 2, 20, {"qty": 2}, 1)]
+    after = [Event("U", 2, 21, {"n": "n", "m": "x", "qty": 3})]
+    for number, runs in enumerate(([older + newer + after], [older, newer, after, newer, older + newer])):
+        moved = Moved(tmp_path / str(number), place, "debezium", "wait", {}, n=function)
+        for events in runs:
+            moved.run(events, rng)
+            if len(runs) > 1 and events is after:
+                assert moved.rows()[2]["n"] == wanted
+        assert moved.rows()[2] == {"n": wanted, "m": "x", "qty": 3}
+
+
+@pytest.mark.parametrize("place", ["blocks", "table"])
+def test_no_part_of_a_merge_function_is_carried(tmp_path: Path, place: str) -> None:
+    """The old key got another record before the change of the key comes."""
+    moved = Moved(tmp_path, place, "debezium", "wait", {}, n="max")
+    insert = Event("I", 1, 10, {"n": "b", "m": "x", "qty": 1})
+    again = [Event("U", 1, 30, {"n": "z", "qty": 3}), Event("U", 1, 9, {"n": "a"})]
+    moved.run([insert, *again], random.Random(1))
+    report = moved.run([Event("M", 2, 20, {"m": "x", "qty": 2}, 1)], random.Random(1))
+    assert report.counts[MOVED_INCOMPLETE] == 1
+    assert 2 not in moved.rows()
