@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.merged_fields import OF_KEYS, TooLarge, entry_orders, too_large
+from mutator.rules.merged_fields import OF_KEYS, CannotMerge, cannot_merge, entry_orders
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import lowest_order
 from mutator.rules.patched_key import is_unset, sets
@@ -160,8 +160,8 @@ class _Filling:
         old = self._olds.get(arrival.old_key, Old(NOTHING))
         try:
             return _values_below(self._register, below, old, arrival.below[0], self._truncates)
-        except TooLarge as fault:
-            raise too_large(fault.field, arrival.old_key) from None
+        except CannotMerge as fault:
+            raise cannot_merge(fault.field, arrival.old_key, fault.text) from None
 
     def _needs(self, one: FedMutation, numbers: set[int]) -> bool:
         """Return whether fields that an arrival leaves unset have no newer value."""

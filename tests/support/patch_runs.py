@@ -43,6 +43,16 @@ class Form:
     by_file: bool = False  # a record has the order value of the name of its file
     order_text: Callable[[int], str] = str
     engines: Sequence[str] = tuple(ENGINES)
+    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # key -> ID and partition, a field of its own
+
+    @property
+    def before(self) -> int:
+        """The number of fields of written rows before those of the model."""
+        return 1 + (not self.by_file) + bool(self.places)
+
+    def key_of(self, name: str, partition: str) -> str:
+        """Return the key of an ID in a partition."""
+        return next((key for key, place in self.places.items() if place == (name, partition)), name)
 
     def put(self, directory: Path, fields: Sequence[str], rows: Sequence[Mutation], cut: int, op: bool = True) -> None:
         """Write rows into two files, or into one for each order value. op: with a field of op codes."""
@@ -60,7 +70,8 @@ class Form:
         codes = [one.op if one.op in "DT" else "U"] if op else []
         text = self.sent_text if op else self.text_of
         values = [text(one.given[name]) if name in one.given else "~" for name in fields]
-        return self.mark.join([one.key or "", *order, *codes, *values])
+        name, *partition = self.places.get(one.key, ("", "")) if self.places else [one.key or ""]
+        return self.mark.join([name, *order, *codes, *partition, *values])
 
     def text_of(self, value: Any) -> str:
         return self.null if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
@@ -157,6 +168,12 @@ FORMS = [
         order_text=lambda order: f"2026-01-{order:02}T00:00:00Z",
     ),
     Form("partitions", {**BY_POSITION, "partitioned.by": "0", "key.scope": "partition"}, engines=("blocks",)),
+    Form(
+        "own partitions",
+        {**BY_POSITION, "partitioned.by": "3", "key.scope": "partition"},
+        engines=("blocks",),
+        places={"a": ("k", "x"), "b": ("k", "y"), "c": ("l", "x"), "d": ("m", "z")},
+    ),
     Form("promise", {**BY_POSITION, "master.unique": "true"}),
     Form("regex", {**BY_POSITION, "field.delim.regex": "[|]", "field.delim": "|"}, mark="|", engines=("records",)),
 ]
@@ -276,6 +293,7 @@ class Directory:
         for line, sides in self.records():
             key, *values = line.split(self.form.mark)
             order = sides["sequence"] if self.form.by_file else self.form.order_of(values.pop(0))
+            key = self.form.key_of(key, values.pop(0)) if self.form.places else key
             own = {one["field"]: self.form.kept_order(one["order"]) for one in sides.get(FIELD_ORDERS) or ()}
             at = [own.get(str(self.first + number), order) for number in range(len(self.fields))]
             assert key not in found
@@ -286,7 +304,7 @@ class Directory:
     @property
     def first(self) -> int:
         """The ordinal of the first field in records."""
-        return 1 if self.form.by_file else 2
+        return self.form.before
 
     def records(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the records, and what is kept beside each."""
@@ -296,7 +314,12 @@ class Directory:
 
     def kept_beside(self) -> dict[str, Any]:
         """Return what is kept for merge functions beside each record: the last delete, and the entries of fields."""
-        return {line.split(self.form.mark)[0]: self.kept(sides) for line, sides in self.records()}
+        return {self.key_in(line): self.kept(sides) for line, sides in self.records()}
+
+    def key_in(self, line: str) -> str:
+        """Return the key of a record."""
+        key, *values = line.split(self.form.mark)
+        return self.form.key_of(key, values[1]) if self.form.places else key
 
     def kept(self, sides: dict[str, Any]) -> Any:
         """Return what side columns have for merge functions."""
@@ -322,14 +345,15 @@ class Directory:
         tombstones, waiting = dict[str, int](), dict[str, Any]()
         for part in known(self.output).beside:
             for one in pq.read_table(self.output / part.path).to_pylist() if part.role == "tombstones" else ():
-                key, text = one["key_0"].decode(), one["order"]
+                partition = part.path.partition("=")[2].partition("/")[0]
+                key, text = self.form.key_of(one["key_0"].decode(), partition), one["order"]
                 order = None if text is None or text == LOWEST else self.form.order_of(text.decode())
                 if one.get("waiting") is None:
                     tombstones[key] = order
                     continue
                 _, *values = one["waiting"].decode().split(self.form.mark)
                 own = {one["field"]: self.form.kept_order(one["order"]) for one in one[FIELD_ORDERS] or ()}
-                first = self.first
+                first = self.form.before
                 orders = tuple(own.get(str(first + number), order) for number in range(len(self.fields)))
                 waiting[key] = as_met(self.model, order, values[first - 1 :], orders, self.kept(one)[1])
         return tombstones, waiting
