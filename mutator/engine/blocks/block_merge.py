@@ -19,6 +19,7 @@ from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.blocks.tombstone_columns import (
+    cleared,
     covered,
     floor_of,
     own_orders,
@@ -194,7 +195,7 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: F
 
 def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Any:
     """Return the rows that winners met, and those that no winner met and that a truncate changes, as ``_met`` does."""
-    plan, tally = output.plan, output.tally
+    plan = output.plan
     if not (plan.truncates and plan.side_columns):
         return met
     alone = np.ones(len(block.block), np.bool_)
@@ -207,17 +208,15 @@ def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output)
     index, none = pa.array(rows), np.zeros(len(rows), np.bool_)
     olds = Olds(RECORD, none, none, block.orders(rows), block.block.written().take(index), block.sides.take(index))
     tables = [] if met is None else [met]
-    for decision, keys, written, orders, sides, *_ in plan.register.truncated(olds, floor_of(plan)):
-        own, action = rows[keys], {"write": WRITE, "touch": TOUCH}.get(decision.result, DROPPED)
-        tally.count(decision, len(own))
-        names, full = block.keys(own), plan.sides(len(own), orders, sides.flatten())
-        tally.note_all("partly cleared", zip(*(column.to_pylist() for column in names), strict=True))
-        if decision.result == "wait":
-            waiting = written, full
-            output.tombstones.append(tombstone_table(plan, block.hashes[own], names, orders, plan.now, waiting))
-        content = olds.rows.take(pa.array(keys)) if written is None else written
+    for met_alone, names, content, sides in cleared(plan, output.tally, olds, lambda keys: block.keys(rows[keys])):
+        own, result = rows[met_alone.keys], met_alone.decision.result
+        if result == "wait":
+            waiting = content, sides
+            found = tombstone_table(plan, block.hashes[own], names, met_alone.orders, plan.now, waiting)
+            output.tombstones.append(found)
+        action = {"write": WRITE, "touch": TOUCH}.get(result, DROPPED)
         actions = pa.array(np.full(len(own), action, np.int64))
-        tables.append(pa.table({"row": pa.array(own), "action": actions, "sides": full, "written": content}))
+        tables.append(pa.table({"row": pa.array(own), "action": actions, "sides": sides, "written": content}))
     return pa.concat_tables(tables).combine_chunks().sort_by("row") if tables else None
 
 

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from mutator.dataset.side_columns import WAITING, Tombstone, tombstone_tables, tombstones_of
 from mutator.engine.blocks.mutations import Mutations, key_names
+from mutator.engine.tally import Tally
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, exchanged
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.field_orders import FIELD_ORDERS, widened
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts
-from mutator.rules.register import NOTHING, RECORD
+from mutator.rules.register import NOTHING, RECORD, Met, Olds
 
 
 def floor_of(plan: Plan, kind: str = NOTHING) -> Any:
@@ -156,6 +157,21 @@ def covered(plan: Plan, table: Any) -> Flags:
         spared = flags(pc.fill_null(pc.greater_equal(fields, floor.cast(fields.type)), False))
         found[pc.list_parent_indices(lists).to_numpy()[spared]] = False
     return found
+
+
+def cleared(
+    plan: Plan, tally: Tally, olds: Olds, keys_of: Callable[[Ints], list[Any]]
+) -> Iterator[tuple[Met, list[Any], Any, Any]]:
+    """Yield the records that no mutation met and that a truncate changes, with keys, rows and side columns; count them.
+
+    keys_of: returns the keys of some of the records.
+    """
+    for met in plan.register.truncated(olds, floor_of(plan, RECORD)):
+        tally.count(met.decision, len(met.keys))
+        names = keys_of(met.keys)
+        tally.note_all("partly cleared", zip(*(column.to_pylist() for column in names), strict=True))
+        rows = olds.rows.take(pa.array(met.keys)) if met.rows is None else met.rows
+        yield met, names, rows, plan.sides(len(met.keys), met.orders, met.sides.flatten())
 
 
 def waiting_rows(plan: Reading, table: Any) -> tuple[Any, Any]:

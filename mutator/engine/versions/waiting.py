@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.key_index import decoded_keys
-from mutator.engine.blocks.tombstone_columns import beside_columns, floor_of, waiting_rows, with_beside
+from mutator.engine.blocks.tombstone_columns import beside_columns, cleared, waiting_rows, with_beside
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
@@ -49,24 +49,23 @@ def clear_fields(
         return np.zeros(0, np.int64)
     sides = live.sides(file, positions, plan.side_columns)
     rows = live.rows_of_whole(file, positions, plan.rows.layouts["master"]).written()
-    none, cleared = np.zeros(len(positions), np.bool_), [np.zeros(0, np.int64)]
+    none, found = np.zeros(len(positions), np.bool_), [np.zeros(0, np.int64)]
     olds = Olds(RECORD, none, none, orders, rows, plan.sides(len(positions), orders, sides.flatten()))
-    for decision, own, written, new_orders, new_sides, *_ in plan.register.truncated(olds, floor_of(plan, RECORD)):
-        tally.count(decision, len(own))
-        tally.counts["master kept"] -= len(own) if decision.master == "kept" else 0
-        named = decoded_keys(keys.take(pa.array(own)), plan.key_width)
-        tally.note_all("partly cleared", zip(*(column.to_pylist() for column in named), strict=True))
-        cleared.append(own)
-        waits = decision.result == "wait"
+
+    def keys_of(numbers: Ints) -> list[Any]:
+        return decoded_keys(keys.take(pa.array(numbers)), plan.key_width)
+
+    for met, named, content, full in cleared(plan, tally, olds, keys_of):
+        own, waits = met.keys, met.decision.result == "wait"
+        tally.counts["master kept"] -= len(own) if met.decision.master == "kept" else 0
         tally.counts["rows rewritten"] += 0 if waits else len(own)
-        content: Any = olds.rows.take(pa.array(own)) if written is None else written
+        found.append(own)
         if waits:
-            full = plan.sides(len(own), new_orders, new_sides.flatten())
-            content = tombstone_rows(plan, named, new_orders, beside_columns(plan, content, full))
+            content = tombstone_rows(plan, named, met.orders, beside_columns(plan, content, full))
         names = [partitions[number] for number in own.tolist()]
-        delta = _delta(names, content, hashes[own], keys.take(pa.array(own)), new_orders, None if waits else new_sides)
+        delta = _delta(names, content, hashes[own], keys.take(pa.array(own)), met.orders, None if waits else met.sides)
         writer.write(TOMBSTONES if waits else DATA, _by_unit(plan, writer, delta))
-    return np.sort(np.concatenate(cleared))
+    return np.sort(np.concatenate(found))
 
 
 def _delta(names: Sequence[str | None], rows: Any, hashes: Hashes, keys: Any, orders: Any, sides: Any) -> Delta:
