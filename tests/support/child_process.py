@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import time
 from collections import Counter
 from contextlib import suppress
 
@@ -30,6 +32,18 @@ def in_child(act, point="none"):
     code, passed = json.loads(answer)
     assert code == 0, "the child failed"
     return 0, passed
+
+
+def killed_after(act, seconds):
+    """Call a function in a child process that is killed after some seconds; return whether it had ended before."""
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            act()
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return not os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def points(passed):
