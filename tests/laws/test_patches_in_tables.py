@@ -23,7 +23,7 @@ from mutator.errors import StateError
 from mutator.frames.dataset import Dataset
 from mutator.table import commit, prepare
 from mutator.table.table import Table
-from tests.laws.test_patch_laws import FIELDS, mutation, world
+from tests.laws.test_patch_laws import FIELDS, mutation, with_truncate, world
 from tests.support import damaged_tables, local_engine
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -39,6 +39,7 @@ from tests.table.test_several_writers import PHASES, at_phase
 @law(60)
 def test_a_table_gives_what_the_model_gives(settings: dict[str, str], rng: random.Random) -> None:
     master, runs = world(rng)
+    runs = [with_truncate(rng, rows) if rng.random() < 0.3 else rows for rows in runs]
     with scratch() as work, damaged_tables.small_files() if rng.random() < 0.3 else nullcontext():
         place = VersionedTable(work, FIELDS, settings, rng.choice(["insert", "wait"]))
         for number, rows in enumerate(filter(None, [master, *runs])):

@@ -145,6 +145,19 @@ def beside(path: Path | None, rows: int) -> list[dict[str, Any]]:
     return [numbered.get(row, {}) for row in range(rows)]
 
 
+def above_floor(model: Place, deleted: Any, values: Sequence[Any], orders: Sequence[Any], null: Any) -> Any:
+    """Return what waits as a run meets it: the floor counts as a delete."""
+    floor = max((one.mutation.order for one in model.truncates), default=None)
+    if floor is None:
+        return deleted, tuple(values), tuple(orders)
+    spared = [order is not None and order >= floor for order in orders]
+    return (
+        max(deleted or floor, floor),
+        tuple(value if is_spared else null for value, is_spared in zip(values, spared, strict=True)),
+        tuple(order if is_spared else floor for order, is_spared in zip(orders, spared, strict=True)),
+    )
+
+
 BY_FILE = {
     "id.field.ordinals": "0",
     "op.code.field.ordinal": "1",

@@ -205,7 +205,9 @@ class VersionedTable:
                     state[row["id"]] = values
             assert state == shown[end]
         verified = self.table.verify(open_runner=open_runner)
-        assert (verified.problems, verified.waiting) == ((), len(self.model.all(WAITING)))
+        covered = verified.waiting - len(self.model.all(WAITING))  # until a compaction
+        assert verified.problems == ()
+        assert covered == 0 or (covered > 0 and self.model.truncates)
 
     def compact(self) -> None:
         """Rewrite all files; this changes no rows."""
