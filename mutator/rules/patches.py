@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints, exchanged
+from mutator.rules.byte_columns import Flags, Ints, exchanged, rows_between
 from mutator.rules.field_by_field import NEVER, FieldByField, SetFields, last_of, own_orders
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, orders_of_fields
 from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, Competing, competing, folded, folded_lows
@@ -88,7 +88,7 @@ class Patches(Register):
     merging: Merging | None = None  # None: no field has a merge function
 
     leaves_one = False
-    reads_rows = True
+    reads_rows = compares_rows = True
 
     @property
     def side_columns(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -188,6 +188,16 @@ class Patches(Register):
             return np.ones(len(beside), np.bool_)
         found: Flags = (beside & ~newer) | (events.first != events.last)
         return found | flags(events.bag.rows("unset", events.last).is_valid())
+
+    def unread(self, events: Events, orders: Any) -> Sequence[str]:
+        """Return the fields that the mutations of every key set, if all of them are newer than the records."""
+        if not flags(pc.less(orders, events.bag.rows("orders", events.first))).all():
+            return ()
+        every, ends = rows_between(events.first, events.last), np.cumsum(events.last - events.first + 1)
+        sets = SetFields(events.bag.rows("unset", every), events.bag.rows("deletes", every))
+        begins, merged = np.append(0, ends[:-1]), self.merging.fields if self.merging is not None else ()
+        numbers = {*range(len(self.fields.names))} - {one.number for one in merged}  # of these, older values count
+        return [self.fields.names[one] for one in sorted(numbers) if (last_of(sets.field(one), begins) != NEVER).all()]
 
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide field by field about keys with a patch, or with a field that has an order value of its own."""

@@ -200,6 +200,7 @@ class Register(ABC):
     side_columns: tuple[Any, ...] = ()  # that it keeps beside each row, pa.Fields; only with ``reads_rows``
     buries_rows: bool = False  # rows that are not yet records, and their side columns, are kept beside tombstones
     reads_rows: bool = False  # it must see the order values and rows of records, those that ``reads`` chooses
+    compares_rows: bool = False  # of a record that it sees, ``Olds.same`` is not needed
 
     @property
     def one_decides(self) -> bool:
@@ -237,6 +238,13 @@ class Register(ABC):
         mutations have a higher order value than the record; needed only for those records.
         """
         return np.full(len(beside), self.reads_rows)
+
+    def unread(self, events: Events, orders: Any) -> Sequence[str]:
+        """Return the fields that the records which it must see may lack: they are NULL.
+
+        events: of the keys of the records. orders: of the records. Rows with other order values differ in other fields.
+        """
+        return ()
 
     def settled(self, beside: Any) -> Any:
         """Return side columns, a pa.Table, as a directory keeps them: without values of what the rows lack now."""

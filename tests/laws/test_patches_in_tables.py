@@ -127,17 +127,50 @@ def large_table(path: Path, letter: str = "p") -> Table:
     return table
 
 
-@pytest.mark.parametrize("count", [4, 600])
-def test_few_and_many_patches_of_a_large_file(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new patch, a late one that sets a field, an equal one and a late one that sets nothing, again and again."""
-    monkeypatch.setattr(prepare, "_GROUP", 1)  # byte of a feed that a task merges
-    table, reads, taken = large_table(tmp_path), list[tuple[str, list[str]]](), live_rows.taken_rows
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
+    """Return a list to which each read of rows adds the path of the file, and the fields."""
+    reads, taken = list[tuple[str, list[str]]](), live_rows.taken_rows
 
     def noted(table: str, data: Any, count: int, positions: Any, names: Any, **options: Any) -> Any:
         reads.append((data.path, sorted(names)))
         return taken(table, data, count, positions, names, **options)
 
     monkeypatch.setattr(live_rows, "taken_rows", noted)
+    return reads
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_fields_that_all_newer_patches_set_are_not_read(
+    late: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fields that are set stay as they are, or not; some keys have two mutations, or a delete and a patch."""
+    table, reads, keys = large_table(tmp_path), reads_of(monkeypatch), range(600)
+    rows = [{"id": key // 2, "shard": "ab"[key % 2], "at": 9, "p": None, "q": key + key % 3} for key in keys]
+    again = [row | {"at": 11, "p": None if key % 4 else "p", "q": key} for key, row in enumerate(rows) if key < 99]
+    rows += [row | {"q": None} for row in again] + [rows[0] | {"id": 450, "at": 4}] * late
+    gone = [row | {"at": 10, "op": "D"} for row in rows[200:300]]
+    feed = pa.Table.from_pylist([{"op": "U"} | row for row in [*rows, *gone]])
+    pq.write_table(feed, tmp_path / "1.parquet")
+    report = table.apply(str(tmp_path / "1.parquet"), op="op", open_runner=open_runner)
+
+    counted = {name: report.counts[f"feed {name}"] for name in ("updated", "deleted", "combined", "late")}
+    assert counted == {"updated": 500, "deleted": 100, "combined": 99, "late": late}
+    found = {(row["id"], row["shard"]): row for batch in table.scan() for row in batch.to_pylist()}
+    assert len(found) == 900
+    for key in [*range(200), *range(300, 1000)]:
+        at, q = (5, key) if key >= 600 else (11 if key < 99 else 9, key + key % 3)
+        p = "p" if key < 99 and key % 4 == 0 else f"p{key}"
+        row = found[key // 2, "ab"[key % 2]]
+        assert (row["at"], row["p"], row["q"]) == (at, p, q)
+    assert {tuple(names) for _, names in reads} == {("at", "p", "q") if late else ("at", "p")}
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+@pytest.mark.parametrize("count", [4, 600])
+def test_few_and_many_patches_of_a_large_file(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new patch, a late one that sets a field, an equal one and a late one that sets nothing, again and again."""
+    monkeypatch.setattr(prepare, "_GROUP", 1)  # byte of a feed that a task merges
+    table, reads = large_table(tmp_path), reads_of(monkeypatch)
     keys = list(range(0, 1000, 1000 // count))[:count]
     kinds = [[(9, "new", None), (3, "late", 7), (5, None, key), (2, None, 8)][n % 4] for n, key in enumerate(keys)]
     at, p, q = (pa.array([kind[place] for kind in kinds]) for place in range(3))

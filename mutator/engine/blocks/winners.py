@@ -51,13 +51,10 @@ class Winners(WinnerKeys):
         self.parts = parts
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
-        self._rejected: list[Ints] = []
         self._copied: tuple[Ints, Any] | None = None
         self.mixed = found.mixed.copy()
         self.landed = Landed.of(found.lows)
-        self._met: list[Ints] = []
-        self._inserted: list[Ints] = []
-        self._buried: list[Ints] = []
+        self._met, self._inserted, self._buried, self._rejected = (list[Ints]() for _ in range(4))
 
     def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any, sides: Any, replaced: Flags | None) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
@@ -124,6 +121,10 @@ class Winners(WinnerKeys):
         found = register.reads(events, beside, newer)
         return found if replaced is None else np.where(replaced, register.replacing.reads(events, beside, newer), found)
 
+    def unread(self, positions: Ints, old_orders: Any) -> Sequence[str]:
+        """Return the fields that records may lack which the register must see. old_orders: of the records."""
+        return self.plan.register.unread(self._events(positions), old_orders)
+
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
         orders, kept = self.left_orders(positions), self.left_sides(positions)
@@ -149,9 +150,9 @@ class Winners(WinnerKeys):
         """Give the winners the order values and rows that they leave; return whether these are others."""
         if not any(self._left.values()):
             return False
-        orders = self.left_orders(np.arange(len(self.found)))
         rows = RowsInPlace.over(self.found.written, self._left["rows"])
-        self.found, self._copied = replace(self.found, orders=orders, rows=rows, written=rows), None
+        orders, self._copied = self.left_orders(np.arange(len(self.found))), None
+        self.found = replace(self.found, orders=orders, rows=rows, written=rows)
         return True
 
     def all_sides(self) -> RowsInPlace:

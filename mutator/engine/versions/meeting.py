@@ -20,7 +20,7 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
-from mutator.engine.blocks.tombstone_columns import beside_columns, known_floor_of, met_records
+from mutator.engine.blocks.tombstone_columns import beside_columns, floor_of, known_floor_of, met_records
 from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, REWRITE, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, MET_IN_PART
 from mutator.engine.versions.absent import inside_of
@@ -170,8 +170,8 @@ class Meeting:
         winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
         highs = met_records(plan, met.highs)
         orders = found.orders.take(pa.array(met.numbers))
-        # The register compares rows that it sees.
-        same = np.zeros(len(met.numbers), np.bool_) if reads else self._same(met, replaced)
+        is_needed = not (reads and plan.register.compares_rows)
+        same = self._same(met, replaced) if is_needed else np.zeros(len(met.numbers), np.bool_)
         if plan.scope is not None:
             winners.tally.counts[MET_IN_PART] += int(same.sum())
             for file, rows in met.by_file(np.flatnonzero(~same)):
@@ -185,7 +185,10 @@ class Meeting:
             rows = np.arange(len(same))
             old = met.orders(plan, rows)
             sides = plan.sides(len(rows), old, kept.flatten()) if plan.side_columns else None
-            seen = met_records(plan, old), old_rows(plan, self._live, met, found.written), sides
+            unread: Sequence[str] = ()
+            if not plan.keeps_orders and plan.as_of is None and floor_of(plan, RECORD) is None:
+                unread = winners.unread(met.numbers, met_records(plan, old))
+            seen = met_records(plan, old), old_rows(plan, self._live, met, found.written, unread), sides
         if len(rows):
             old = met_records(plan, met.orders(plan, rows) if old is None else old)
             new = orders.take(pa.array(rows))

@@ -19,6 +19,7 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
+from mutator.formats.values.nested import nulls
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
@@ -130,16 +131,17 @@ def _columns_of(met: MetRows, rows: Ints) -> dict[str, Any]:
     return {name: getattr(met, name)[rows] for name in ("numbers", "entries", "positions", "partitions")}
 
 
-def old_rows(plan: Plan, live: LiveRows, met: MetRows, written: Any) -> Any:
-    """Return the records that winners meet, as they are written. written: the rows of all winners.
+def old_rows(plan: Plan, live: LiveRows, met: MetRows, written: Any, unread: Sequence[str]) -> Any:
+    """Return the records that winners meet, as they are written.
 
-    Their IDs are those of the winners, and need not be read.
+    written: the rows of all winners, whose IDs are those of the records. unread: fields that are NULL, but for those of
+    the order.
     """
-    layout, known, winners = plan.rows.layouts["master"], dict[str, Any](), RowsInPlace.of(written, met.numbers)
-    for position in layout.id_fields:
-        column = winners.field(position).rows()
-        if not column.null_count:  # the row of a delete may lack its ID
-            known[layout.result.names[position]] = column
+    layout, winners = plan.rows.layouts["master"], RowsInPlace.of(written, met.numbers)
+    ids = {layout.result.names[position]: winners.field(position).rows() for position in layout.id_fields}
+    known = {name: column for name, column in ids.items() if not column.null_count}  # a delete may lack its ID
+    for name in {*unread} - {*ids, *layout.ordered_by}:
+        known[name] = nulls(len(winners), layout.result.field(name).type)
     read = pa.schema([one for one in layout.result if one.name not in known])
     if not len(read):
         known, read = {}, layout.result
