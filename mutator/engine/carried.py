@@ -24,16 +24,13 @@ from mutator.engine.receipts import Key, MergeReceipt, Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.split_content import Damage, RowSides, SplitContent
 from mutator.formats.blocks.block_type import Batch, Hashes
-from mutator.formats.blocks.column_rows import ColumnBlockType
-from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.lines import CR
-from mutator.formats.files.marked_lines import MarkedLines
+from mutator.formats.content import NotReadable
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.carried_fields import Arrival, CarriedValues, Change, FedMutation, Filled, filled
-from mutator.rules.dialects.messages import ORDER_TYPES, MessageRows
+from mutator.rules.dialects.messages import MessageRows
 from mutator.rules.envelope import DELETE, UPSERT
 from mutator.rules.ignored_fields import inner_of
 from mutator.rules.key_hash import hash_columns
@@ -209,33 +206,11 @@ class _Rows:
         return found
 
 
-def _batches(plan: Plan, split: Split, file: Input, *, marked: bool = False) -> Iterator[_Rows]:
-    """Yield the rows of a split of the feed. marked: those with unset fields and a new key, and few others."""
-    envelope = _messages(file)
-    fields = [] if envelope is None else [pa.field(name, ORDER_TYPES[kind]) for name, kind in envelope.change]
-    content: Content = SplitContent(plan, split, file)
-    layout, lines = plan.rows.layouts[file.layout], None
-    if (
-        marked
-        and envelope is not None
-        and envelope.marks is not None
-        and file.source.file_format == "json"
-        and _is_plain(file)
-    ):
-        content = lines = MarkedLines(content, envelope.marks, _NEAR)
-        if not len(lines):
-            return
-    types = plan.block_type
-    assert isinstance(types, ColumnBlockType)  # as of all rows that an envelope unwraps
-    for batch, beside in types.read_with(content, layout, fields):
-        offsets = batch.block.offsets
-        yield _Rows(plan, split, file, batch, beside, offsets if lines is None else lines.offsets(offsets))
-
-
-def _is_plain(file: Input) -> bool:
-    """Return whether lines of a file can be read without the others."""
-    source = file.source
-    return not source.bom and source.ending != CR and source.wrapped is not None and source.wrapped.keys is None
+def _batches(plan: Plan, split: Split, file: Input, near: int | None = None) -> Iterator[_Rows]:
+    """Yield the rows of a split of the feed; with ``near``, those that may carry fields, and few others."""
+    layout = plan.rows.layouts[file.layout]
+    for found in plan.block_type.read_changes(SplitContent(plan, split, file), layout, near):
+        yield _Rows(plan, split, file, *found)
 
 
 def _arrivals(plan: Plan, split: Split, file: Input) -> Iterator[Arrival]:
@@ -243,7 +218,7 @@ def _arrivals(plan: Plan, split: Split, file: Input) -> Iterator[Arrival]:
     envelope = _messages(file)
     if envelope is None or not _carries(file):
         return
-    for rows in _batches(plan, split, file, marked=True):
+    for rows in _batches(plan, split, file, _NEAR):
         block, said = rows.batch.block, rows.batch.said
         patches = np.flatnonzero(flags(block.unset().is_valid()))
         if not len(patches) or said is None:

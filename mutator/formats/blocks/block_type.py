@@ -125,6 +125,13 @@ class BlockType(Protocol):
         Raises NotReadable for content of another format, and for a bad row in a trusted file.
         """
 
+    def read_changes(self, content: Content, layout: Any, near: int | None = None) -> Iterator[tuple[Batch, Any, Ints]]:
+        """Yield rows of messages in batches, with what both halves of a changed key share, and their offsets.
+
+        What they share is a pa.RecordBatch, without columns if nothing in the rows says it. near: how many lines to
+        read before one that may carry fields; lines that are far from all of them may be left out. None: all rows.
+        """
+
     def records(self, content: Content, layout: Any) -> Iterator[Item]:
         """Yield the rows of the content's window one by one, for the records engine; None for an ignored line."""
 
@@ -178,10 +185,14 @@ class BlockType(Protocol):
 
 
 class KeptAsBytes:
-    """The form of rows that are kept beside others: the bytes of their contents."""
+    """The form of rows that are kept beside others: the bytes of their contents. They never come from messages."""
 
     contents: Callable[[Any], Any]
     from_contents: Callable[[Sequence[bytes], Any], Any]
+
+    def read_changes(self, content: Content, layout: Any, near: int | None = None) -> Iterator[tuple[Batch, Any, Ints]]:
+        """Refuse: rows of messages are typed columns."""
+        raise NotImplementedError
 
     def kept_type(self, layout: Any) -> Any:
         """Return the type of bytes."""

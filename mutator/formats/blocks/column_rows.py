@@ -29,6 +29,7 @@ from mutator.formats.blocks.unset_columns import cleared, with_carried, without_
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.marked_lines import change_fields, marked_lines
 from mutator.formats.files.path_fields import checked, read_rows, without
 from mutator.formats.values.convert import converted, from_base64, is_binary
 from mutator.formats.values.nested import nulls
@@ -174,17 +175,20 @@ class ColumnBlockType(SchemaBlockType):
         for found in read_rows(layout.format, content, layout.schema, layout.wanted, layout.dialect):
             yield _batch(found, layout, trusted)
 
-    def read_with(self, content: Content, layout: ColumnLayout, fields: Sequence[Any]) -> Iterator[tuple[Batch, Any]]:
-        """Read rows of the feed; yield with each batch the values of further fields in its rows, a pa.RecordBatch.
-
-        fields: pa.Fields, of which the layout may have some.
-        """
+    def read_changes(
+        self, content: Content, layout: ColumnLayout, near: int | None = None
+    ) -> Iterator[tuple[Batch, Any, Ints]]:
+        """Read rows of messages, with what both halves of a changed key share."""
+        lines, fields = None if near is None else marked_lines(content, layout.format, near), change_fields(content)
         names = tuple(dict.fromkeys((*layout.wanted, *(one.name for one in fields))))
         own = [one for one in fields if layout.schema.get_field_index(one.name) < 0]
-        for found in read_rows(layout.format, content, pa.schema([*layout.schema, *own]), names, layout.dialect):
+        schema = pa.schema([*layout.schema, *own])
+        for found in read_rows(layout.format, content if lines is None else lines, schema, names, layout.dialect):
             batch = _batch(found, layout, False)
-            rows = np.searchsorted(found.offsets, batch.block.offsets)
-            yield batch, found.batch.select([one.name for one in fields]).take(pa.array(rows))
+            offsets = batch.block.offsets
+            rows = pa.array(np.searchsorted(found.offsets, offsets))
+            beside = found.batch.select([one.name for one in fields]).take(rows)
+            yield batch, beside, offsets if lines is None else lines.offsets(offsets)
 
     def contents(self, rows: Any) -> Any:
         """Return bytes that are equal for equal rows alone."""
@@ -314,7 +318,7 @@ def _converted(
             continue
         bad_values = bad_rows.others()
         if not trusted:
-            _note_invalid(bad_values, batch.column(wanted.name), wanted.name)
+            bad_values.note_invalid(batch.column(wanted.name), wanted.name)
         own = batch.column(wanted.name)
         is_text = found.as_text and pa.types.is_large_binary(own.type)  # an envelope may have made values of it
         if is_text and layout.format == "json" and is_binary(wanted.type):
@@ -386,15 +390,3 @@ def _rejects(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> tuple[
         Reject(int(found.offsets[row]), int(found.numbers[row]), bad_rows[row], text)
         for row, text in zip(numbers, shown, strict=True)
     )
-
-
-def _note_invalid(bad_rows: BadRows, column: Any, name: str) -> None:
-    """Note the rows with a value that its type does not allow, such as text that is not UTF-8: readers do not check."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        for row in range(len(column)):
-            try:
-                column.take(pa.array([row])).validate(full=True)
-            except pa.ArrowInvalid as fault:
-                bad_rows.setdefault(row, f"field {name} has a value that its type does not allow: {fault}")

@@ -53,6 +53,17 @@ class BadRows(dict[int, str]):
         for row in np.flatnonzero(bad & np.logical_not(self.ignored)).tolist():
             self.setdefault(row, reason)
 
+    def note_invalid(self, column: Any, name: str) -> None:
+        """Note the rows with a value that its type does not allow, such as text that is not UTF-8."""
+        try:
+            column.validate(full=True)  # readers do not check
+        except pa.ArrowInvalid:
+            for row in range(len(column)):
+                try:
+                    column.take(pa.array([row])).validate(full=True)
+                except pa.ArrowInvalid as fault:
+                    self.setdefault(row, f"field {name} has a value that its type does not allow: {fault}")
+
     def are(self, count: int) -> Flags:
         """Return which of the rows of a batch are noted."""
         found = np.zeros(count, np.bool_)

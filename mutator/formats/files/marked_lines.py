@@ -1,18 +1,19 @@
-"""Some lines of a file as a content of their own: those with some marks, without a look at the others."""
+"""The lines of messages that may carry fields, without a look at the others, and what both halves of a change share."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from mutator.formats.content import Content
-from mutator.formats.files.lines import chunks
+from mutator.formats.files.lines import CR, chunks
 from mutator.rules.byte_columns import Ints
-from mutator.rules.dialects.messages import LineMarks
+from mutator.rules.dialects.messages import ORDER_TYPES, LineMarks, MessageRows
 
 
 class MarkedLines:
@@ -65,3 +66,20 @@ class MarkedLines:
         """Return the offsets in the file of lines. found: their offsets in this content."""
         begins = np.cumsum([0, *map(len, self._lines)])[:-1]
         return np.array(self._offsets, np.int64)[np.searchsorted(begins, found)]
+
+
+def change_fields(content: Content) -> list[Any]:
+    """Return the pa.Fields that both halves of a changed key share, in the messages of a content."""
+    wrapped = content.window.wrapped
+    return [] if wrapped is None else [pa.field(name, ORDER_TYPES[kind]) for name, kind in wrapped.envelope.change]
+
+
+def marked_lines(content: Content, file_format: str, near: int) -> MarkedLines | None:
+    """Return the lines of a content that may carry fields, and those near them; None if all have to be read."""
+    window, wrapped = content.window, content.window.wrapped
+    envelope = None if wrapped is None else wrapped.envelope
+    if file_format != "json" or wrapped is None or wrapped.keys is not None or window.bom or window.ending == CR:
+        return None
+    if not isinstance(envelope, MessageRows) or envelope.marks is None:
+        return None
+    return MarkedLines(content, envelope.marks, near)
