@@ -30,8 +30,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.carried_fields import Arrival, CarriedValues, Change, FedMutation, Filled, filled
-from mutator.rules.dialects.messages import MessageRows
-from mutator.rules.envelope import DELETE, UPSERT
+from mutator.rules.envelope import DELETE, UPSERT, Envelope
 from mutator.rules.ignored_fields import inner_of
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.key_moves import arrivals
@@ -133,13 +132,12 @@ def held_in_files(runner: Runner) -> HeldOf:
 
 def _carries(one: Input) -> bool:
     """Return whether the rows of an input may carry fields."""
-    envelope = _messages(one)
+    envelope = _envelope(one)
     return one.side == "feed" and envelope is not None and envelope.carries and envelope.leaves_unset
 
 
-def _messages(one: Input) -> MessageRows | None:
-    envelope = None if one.source.wrapped is None else one.source.wrapped.envelope
-    return envelope if isinstance(envelope, MessageRows) else None
+def _envelope(one: Input) -> Envelope | None:
+    return None if one.source.wrapped is None else one.source.wrapped.envelope
 
 
 def _read(runner: Runner, plan: Plan, find: Find) -> list[Any]:
@@ -215,7 +213,7 @@ def _batches(plan: Plan, split: Split, file: Input, near: int | None = None) -> 
 
 def _arrivals(plan: Plan, split: Split, file: Input) -> Iterator[Arrival]:
     """Yield the rows with a new key that leave fields unset; with their old keys where these are near."""
-    envelope = _messages(file)
+    envelope = _envelope(file)
     if envelope is None or not _carries(file):
         return
     for rows in _batches(plan, split, file, _NEAR):

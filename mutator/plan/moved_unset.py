@@ -8,7 +8,6 @@ from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.rules.dialects.messages import MessageRows
 from mutator.rules.patches import Patches
 from mutator.rules.register import Register
 
@@ -36,6 +35,6 @@ def with_moved_unset(
 
 
 def _rejecting(one: Source) -> Source:
-    if one.wrapped is None or not isinstance(one.wrapped.envelope, MessageRows):
+    if one.wrapped is None:
         return one
-    return replace(one, wrapped=one.wrapped._replace(envelope=replace(one.wrapped.envelope, moved_unset="reject")))
+    return replace(one, wrapped=one.wrapped._replace(envelope=one.wrapped.envelope.rejecting_moves()))

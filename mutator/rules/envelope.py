@@ -24,6 +24,7 @@ op code. Immutable, and the same in every process.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -168,12 +169,21 @@ class FirstOfFile(Protocol):
         """Return the pa.Schema of the members of JSON objects."""
 
 
+class LineMarks(NamedTuple):
+    """What some lines have. Each pattern begins with a literal, by which it is found fast."""
+
+    any_of: tuple[re.Pattern[bytes], ...]  # few lines have one of these
+    line: re.Pattern[bytes]  # and these lines have this, too
+
+
 @dataclass(frozen=True, kw_only=True)
 class Envelope(ABC):
     """What the rows of a file say."""
 
     unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
     changes_keys: ClassVar[bool] = False  # one row may delete a key and upsert another one, in this order
+    arrival: ClassVar[bytes | None] = None  # the op code of a row with a new key, whose old one another row deletes
+    marks: ClassVar[LineMarks | None] = None  # of lines with a new key and unset fields; None: any may be one
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
     about: str | None = None  # what the records of a file are of, such as a table; all files of a feed must share it
     sources: tuple[str, ...] = ()  # that the first rows of a file name, as ``epochs`` does
@@ -198,6 +208,15 @@ class Envelope(ABC):
     def epoch(self) -> str | None:
         """The field of ``beside`` whose value is the epoch of the source that a row names; None without one."""
         return None
+
+    @property
+    def carries(self) -> bool:
+        """Whether a row with a new key may leave fields unset, which the row of its old key has."""
+        return False
+
+    def rejecting_moves(self) -> Envelope:
+        """Return the envelope of rows whose new keys come with all fields, or are rejects."""
+        return self
 
     @property
     def change(self) -> tuple[tuple[str, str], ...]:

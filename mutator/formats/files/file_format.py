@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.carried_fields import CarriedValues
+
+if TYPE_CHECKING:
+    from mutator.rules.carried_fields import CarriedValues
 
 
 @dataclass(frozen=True)

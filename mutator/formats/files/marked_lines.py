@@ -13,7 +13,7 @@ import pyarrow as pa
 from mutator.formats.content import Content
 from mutator.formats.files.lines import CR, chunks
 from mutator.rules.byte_columns import Ints
-from mutator.rules.dialects.messages import ORDER_TYPES, LineMarks, MessageRows
+from mutator.rules.envelope import LineMarks
 
 
 class MarkedLines:
@@ -70,16 +70,18 @@ class MarkedLines:
 
 def change_fields(content: Content) -> list[Any]:
     """Return the pa.Fields that both halves of a changed key share, in the messages of a content."""
-    wrapped = content.window.wrapped
-    return [] if wrapped is None else [pa.field(name, ORDER_TYPES[kind]) for name, kind in wrapped.envelope.change]
+    change = () if content.window.wrapped is None else content.window.wrapped.envelope.change
+    if not change:
+        return []
+    from mutator.rules.dialects.messages import ORDER_TYPES  # which other runs need not load
+
+    return [pa.field(name, ORDER_TYPES[kind]) for name, kind in change]
 
 
 def marked_lines(content: Content, file_format: str, near: int) -> MarkedLines | None:
     """Return the lines of a content that may carry fields, and those near them; None if all have to be read."""
     window, wrapped = content.window, content.window.wrapped
-    envelope = None if wrapped is None else wrapped.envelope
     if file_format != "json" or wrapped is None or wrapped.keys is not None or window.bom or window.ending == CR:
         return None
-    if not isinstance(envelope, MessageRows) or envelope.marks is None:
-        return None
-    return MarkedLines(content, envelope.marks, near)
+    marks = wrapped.envelope.marks
+    return None if marks is None else MarkedLines(content, marks, near)

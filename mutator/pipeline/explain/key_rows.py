@@ -18,7 +18,6 @@ from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.byte_columns import Ints
-from mutator.rules.dialects.messages import MessageRows
 from mutator.rules.envelope import DELETE, UPSERT
 from mutator.rules.key_moves import arrivals
 from mutator.rules.order_columns import flags, to_value
@@ -133,10 +132,10 @@ def _with_moves(file: Input, batch: Batch, rows: Ints, found: Iterator[KeyRow]) 
     """Yield rows of a batch; those with a new key may carry fields. rows: their numbers."""
     envelope = None if file.source.wrapped is None else file.source.wrapped.envelope
     codes: list[bytes | None] = [None] * len(rows)
-    if isinstance(envelope, MessageRows) and envelope.carries and batch.said is not None:
+    if envelope is not None and envelope.carries and batch.said is not None:
         codes = batch.said.only(batch.said.are(UPSERT) | batch.said.are(DELETE)).only(rows).codes()
     for row, code in zip(found, codes, strict=True):
-        is_half = code is not None and isinstance(envelope, MessageRows) and code == envelope.arrival
+        is_half = code is not None and envelope is not None and code == envelope.arrival
         yield replace(row, may_carry=True) if row.unset is not None and (row.arrives or is_half) else row
 
 

@@ -59,7 +59,6 @@ from mutator.rules.dialects.messages import (
     ORDER_TYPES,
     SHOWN,
     Codes,
-    LineMarks,
     MessageRows,
     distinct,
     named_keys,
@@ -69,7 +68,7 @@ from mutator.rules.dialects.messages import (
     with_values,
 )
 from mutator.rules.dialects.unsent_values import IN_JSON, no_values, unsent
-from mutator.rules.envelope import FirstOfFile, Keys, Unwrapped
+from mutator.rules.envelope import FirstOfFile, Keys, LineMarks, Unwrapped
 from mutator.rules.epochs import UNNAMED
 from mutator.rules.order_columns import flags
 

@@ -6,13 +6,12 @@ the old key, and an upsert of the new one.
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,6 @@ SHOWN = 40  # bytes of an unknown op
 _REJECT = b"reject: "  # before the reason, as the op code of a row
 _OTHER = b"other table "  # before the name of a table whose rows are not taken, as the op code of a row
 _BYTES = pa.large_binary()
-_NONE = pa.scalar(None, _BYTES)
 _SETS_ALL: Mapping[str, Flags] = MappingProxyType({})
 
 ORDER_TYPES = {"long": pa.int64(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
@@ -126,7 +124,7 @@ class OrderPart(NamedTuple):
         if not self.pattern:
             return column
         found = pc.struct_field(pc.extract_regex(column, self.pattern), "part")
-        return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, _NONE).cast(_BYTES)
+        return pc.if_else(pc.fill_null(pc.not_equal(found, b""), False), found, pa.scalar(None, _BYTES)).cast(_BYTES)
 
 
 def is_text(data_type: Any) -> bool:
@@ -202,13 +200,6 @@ def named_keys(keys: Sequence[Any]) -> tuple[str, ...]:
     return tuple(keys)
 
 
-class LineMarks(NamedTuple):
-    """What some lines have. Each pattern begins with a literal, by which it is found fast."""
-
-    any_of: tuple[re.Pattern[bytes], ...]  # few lines have one of these
-    line: re.Pattern[bytes]  # and these lines have this, too
-
-
 @dataclass(frozen=True, kw_only=True)
 class MessageRows(OpCodeField):
     """What all dialects of messages share."""
@@ -220,8 +211,6 @@ class MessageRows(OpCodeField):
     codes: ClassVar[Mapping[bytes, bytes]] = {}  # value of that member -> op code, where these differ
     no_key: ClassVar[str] = ""  # why a delete without a key is a reject, where a file of keys may have it
     sends_all: ClassVar[str] = ""  # a part of a message: how the values of all fields come into messages
-    arrival: ClassVar[bytes | None] = None  # the op code of a row with a new key, whose old one another row deletes
-    marks: ClassVar[LineMarks | None] = None  # of lines with a new key and unset fields; None: any may be one
     moved_unset: str | None = None  # reject: a row with a new key must not leave fields unset
     table: str | None = None  # schema.table, as the user gives it
     others: tuple[str, ...] | None = None  # other tables that the feed may have rows of; None: any
@@ -243,6 +232,10 @@ class MessageRows(OpCodeField):
     def carries(self) -> bool:
         """Whether a row with a new key may leave fields unset, which the row of its old key has."""
         return self.moved_unset != "reject"
+
+    def rejecting_moves(self) -> Self:
+        """Return the envelope of rows whose new keys come with all fields, or are rejects."""
+        return replace(self, moved_unset="reject")
 
     @property
     def keyless_delete(self) -> bytes | None:
