@@ -43,7 +43,7 @@ def test_the_model_meets_the_cases(case: dict[str, Any]) -> None:
         values, orders = (dict(zip(case["fields"], found, strict=True)) for found in (kept.values, kept.orders))
         row = {"key": key, "order": kept.order, "set": values, "orders": orders}
         if functions:
-            row["entries"] = {name: [*map(list, own)] for name, own in kept.entries.items()}
+            row["entries"] = {name: [*map(list, own)] for name, own in kept.entries}
             row |= {"cleared": kept.cleared} if kept.kind == RECORD else {}
         return row
 

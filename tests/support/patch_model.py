@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     orders: tuple[Any, ...] = ()  # of the fields; None: nobody provided or cleared it
     full: Any = None  # with `wait`, the order value of the highest full upsert of a record
     deleted: Any = None  # the order value of the last delete of an entry that waits
-    entries: Mapping[str, tuple[Any, ...]] = NO_VALUES  # of the fields with functions: (order value, value)
+    entries: tuple[Any, ...] = ()  # of the fields with functions: name, and tuples of order value and value
     cleared: Any = None  # the order value of the last delete of a record, if it is above the floor
 
 
@@ -119,10 +119,10 @@ def state_of(
     sent = {name: contributions(name, function, seen) for name, function in functions.items()}
     own = {name: merged(functions[name], found) for name, found in sent.items()}
     values = tuple(own.get(name, value) for name, value in zip(fields, values, strict=True))
-    entries = {
-        name: tuple((place[0], value) for place, value in deciding(functions[name], found))
+    entries = tuple(
+        (name, tuple((place[0], value) for place, value in deciding(functions[name], found)))
         for name, found in sent.items()
-    }
+    )
     if unknown != "insert" and full <= deleted:
         return Kept(WAITING, row[0], values, orders, deleted=deleted[0] if deleted else None, entries=entries)
     cleared = highest(seen, "D")[:1]

@@ -104,7 +104,7 @@ def own_entries(fields: Sequence[str], functions: Mapping[str, str], kept: Kept)
     """Return what is kept beside a row for fields with functions; None: only what the row implies."""
     found = {}
     for name, function in functions.items():
-        own, at = kept.entries[name], kept.orders[fields.index(name)]
+        own, at = dict(kept.entries)[name], kept.orders[fields.index(name)]
         implied = [order for order, _ in own] == [at] if own else function != "first"
         found[name] = None if implied else own
     return found
@@ -295,7 +295,9 @@ class Directory:
         tombstones, waiting = self.tombstones()
         assert tombstones == {key: kept.order for key, kept in self.model.all(TOMBSTONE).items()}
         assert waiting == {
-            key: as_met(self.model, kept.deleted, [*map(self.form.text_of, kept.values)], kept.orders, kept.entries)
+            key: as_met(
+                self.model, kept.deleted, [*map(self.form.text_of, kept.values)], kept.orders, dict(kept.entries)
+            )
             for key, kept in self.model.all(WAITING).items()
         }
 

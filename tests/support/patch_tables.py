@@ -181,7 +181,7 @@ class VersionedTable:
             if not floor or any(order is not None and order >= floor for order in orders)  # it covers the others
         }
         assert waiting == {
-            key: as_met(self.model, kept.deleted, kept.values, kept.orders, kept.entries)
+            key: as_met(self.model, kept.deleted, kept.values, kept.orders, dict(kept.entries))
             for key, kept in self.model.all(WAITING).items()
         }
         assert {key: order for key, order in buried.items() if key not in kept_rows and order > floor} == {
