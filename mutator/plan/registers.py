@@ -68,7 +68,10 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
         return replace(rows, spec={**rows.spec, PATCHES: found})
     warnings = (*rows.warnings, *_on_totals(ops.dialect, merges))
     spec = {**rows.spec, PATCHES: found, MERGES: merges}
-    return replace(rows, spec=spec, layouts=_typed(config, rows, merges), warnings=warnings)
+    layouts = _typed(config, rows, merges)
+    if versioned:  # its rows are not read again as rows of a feed are; ``sure_values`` checks those that a merge meets
+        layouts = {**layouts, "master": rows.layouts["master"]}
+    return replace(rows, spec=spec, layouts=layouts, warnings=warnings)
 
 
 def _on_totals(dialect: str | None, merges: Mapping[str, str]) -> Iterator[str]:

@@ -121,3 +121,21 @@ def test_a_sum_that_its_field_cannot_hold_stops_the_run(merge: Merge, values: li
     with pytest.raises(MutatorError, match=why):
         merge({"at": [2], "p": values[1]})
     assert before["0"]["p"] == values[0][0].as_py()
+
+
+def test_text_of_a_table_gets_a_type_where_it_is_merged(tmp_path: Path) -> None:
+    """A row that is not met may have any text: it is no damage of its file."""
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS})
+
+    def apply(number: int, texts: list[str], **settings: Any) -> None:
+        keys = ["k", "l"][: len(texts)]
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"id": keys, "at": [number] * len(keys), "p": texts}), path)
+        table.apply(str(path), open_runner=open_runner, **settings)
+
+    apply(1, ["07", "abc"])
+    apply(2, ["1"], field_merge={"p": "sum long"})
+    with pytest.raises(MutatorError, match="field p: 'abc' is not of type int64, which its merge function needs"):
+        apply(3, ["1", "1"])
+    assert table.verify(open_runner=open_runner).problems == ()
+    assert {row["id"]: row["p"] for row in table.refresh().scan().to_pylist()} == {"k": "8", "l": "abc"}
