@@ -94,6 +94,9 @@ def _with_ignored(config: Config, rows: RowPlan, known: State | None) -> RowPlan
     fields, found = _fields(config, rows), []
     for field in given:
         number = _number(rows, fields, field)
+        if number < 0 and str(field) in recorded:
+            found.append(str(field))  # it was removed, and later runs have the same setting
+            continue
         fault = _unknown(fields, field) if number < 0 else ""
         if not fault and (what := _needed(rows, fields).get(fields.names[number])) not in (None, ORDER):
             fault = f"{fields.names[number]} is the {what}, which always counts; leave it out"

@@ -91,9 +91,12 @@ class IgnoredFields(Register):
 
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide as the other register does, but for updates that change only fields that do not count."""
+        if olds.kind == RECORD and olds.rows is not None:  # a table has not compared rows that a register sees
+            olds = olds._replace(same=~events.deletes & ~unequal(olds.rows, events.bag.rows("written", events.last)))
         for met in self.inner.meet(events, olds, floor):
             if olds.kind != RECORD or met.decision.winner != "updated" or olds.rows is None or not len(met.keys):
-                yield met
+                is_same = met.decision.winner == "no-op" and met.tied is None
+                yield met._replace(tied=np.zeros(len(met.keys), np.bool_)) if is_same else met
                 continue
             rows = events.bag.rows("written", events.last[met.keys]) if met.rows is None else met.rows
             pairs = zip(self.fields.columns(rows), self.fields.columns(olds.rows.take(met.keys)), strict=True)

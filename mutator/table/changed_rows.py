@@ -80,6 +80,7 @@ class ChangedRows:
         """
         typed_as = typed_as or after
         self._before, self._after, self._files = before, after, files
+        self._ignored: Sequence[str] = after.state.spec.get(IGNORED, ())  # later versions may ignore others
         self._added: dict[str, tuple[FileEntry, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = typed_as.state.key_scope == "partition"
         self._live = LiveRows(after)
@@ -124,9 +125,8 @@ class ChangedRows:
         updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
         kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
-        ignores = IGNORED in self._after.state.spec
-        if len(pairs) and (self._replaced or self._several or self._restored or ignores):
-            unchanged = equal_pairs(self._readers, old, updated_old, new, pairs)
+        if len(pairs) and (self._replaced or self._several or self._restored or self._ignored):
+            unchanged = equal_pairs(self._readers, old, updated_old, new, pairs, self._ignored)
             kept_old[np.flatnonzero(updated_old)[unchanged]] = False
             kept_new[pairs[unchanged]] = False
         versions = self._versions(old_keys)
@@ -262,7 +262,7 @@ class ChangedRows:
         updated, pairs = flags(partners.is_valid()), partners.drop_null().cast(pa.int64()).to_numpy()
         if not len(pairs):
             return old, new
-        unchanged = equal_pairs(self._readers, old, updated, new, pairs)
+        unchanged = equal_pairs(self._readers, old, updated, new, pairs, self._ignored)
         kept_old, kept_new = np.ones(len(updated), np.bool_), np.ones(len(keys_of(new)), np.bool_)
         kept_old[np.flatnonzero(updated)[unchanged]] = False
         kept_new[pairs[unchanged]] = False

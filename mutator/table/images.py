@@ -28,7 +28,6 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
-from mutator.plan.rows.row_plan import IGNORED
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import canonical, unequal
@@ -231,17 +230,18 @@ def equal_pairs(
     updated: Flags,
     new: Sequence[Images],
     pairs: Ints,
+    ignored: Sequence[str],
 ) -> Flags:
     """Return which pairs have two images that are equal, but for fields that do not count.
 
-    updated: of the old ones. pairs: numbers of the new ones. Of old images with keys alone, the row hashes decide, as
-    in the overwrite.
+    updated: of the old ones. pairs: numbers of the new ones. ignored: names of those fields. Of old images with keys
+    alone, the row hashes decide, as in the overwrite.
     """
     order = np.argsort(pairs)
     chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
     chosen[pairs] = True
     parts = chosen_of(old, updated), chosen_of(new, chosen)
-    one, other = (_counted(reader, own) for reader, own in zip(readers, parts, strict=True))
+    one, other = (_counted(reader.rows(own), ignored) for reader, own in zip(readers, parts, strict=True))
     back = np.empty(len(pairs), np.int64)
     back[order] = np.arange(len(pairs))
     equal = ~unequal(one, other.take(pa.array(back)))
@@ -254,9 +254,8 @@ def equal_pairs(
     return equal
 
 
-def _counted(reader: ImageReader, images: Sequence[Images]) -> Any:
-    """Return the fields that count of images, a pa.StructArray."""
-    rows, ignored = reader.rows(images), reader.snapshot.state.spec.get(IGNORED, ())
+def _counted(rows: Any, ignored: Sequence[str]) -> Any:
+    """Return the fields that count of rows, a pa.StructArray."""
     if not ignored:
         return rows
     fields = [one for one in rows.type if one.name not in ignored]

@@ -3,10 +3,13 @@
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mutator.dataset.file_entry import DATA
 from mutator.errors import ConfigError
+from mutator.frames.dataset import Dataset
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
@@ -129,6 +132,51 @@ def test_changes_of_a_table_leave_them_out(tmp_path):
             assert sorted(found["ignored"], key=str) == without_no_ops(found["usual"])
             few += len(found["usual"]) - len(found["ignored"])
     assert few > 0
+
+
+def test_changes_go_by_the_fields_of_their_version(tmp_path):
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
+    for version, more in enumerate([{}, {"noop_ignore": "a"}, {"noop_ignore": "b"}], 1):
+        feed = tmp_path / f"{version}.parquet"
+        pq.write_table(pa.table({"id": ["k", "l"], "at": [1, 1], "a": [version, 0], "b": [0, version]}), feed)
+        table.apply(str(feed), open_runner=open_runner, **more)
+    changed = [row for batch in table.refresh().changes(1, 3) for row in batch.to_pylist()]
+    found = {(row["_commit_version"], row["id"]) for row in changed}
+    assert found == {(2, "l"), (3, "k")}
+
+
+def test_equal_rows_are_only_touched(tmp_path):
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "noop.ignore": "batch"})
+    for version in "ab":
+        feed = tmp_path / f"{version}.parquet"
+        pq.write_table(pa.table({"id": ["k", "l"], "at": [1, 1], "batch": [1, 1]}), feed)
+        report = table.apply(str(feed), open_runner=open_runner)
+    assert report.counts["feed no-op"] == 2
+    assert not report.counts.get("tied")
+    assert not [one for one in table.refresh().snapshot.version.files if one.role == DATA]
+
+
+@pytest.mark.parametrize("is_table", [True, False])
+def test_a_field_that_does_not_count_may_be_removed(tmp_path, is_table):
+    settings = {"key": "id", "order_by": "at", "noop.ignore": "at,batch", **NO_LIMITS}
+    path, given = str(tmp_path / "out0"), [{}, {"removed.fields": "batch"}, {}]
+    if is_table:
+        Table.create(path, settings)
+    for number, more in enumerate(given):
+        feed = tmp_path / f"feed{number}" / "f.parquet"
+        feed.parent.mkdir()
+        columns = {"id": ["k"], "at": [number], **({} if number else {"batch": [1]})}
+        pq.write_table(pa.table(columns), feed)
+        if is_table:
+            more = {name.replace(".", "_"): value for name, value in more.items()}
+            Table(path).apply(str(feed), open_runner=open_runner, **more)
+        else:
+            output = str(tmp_path / f"out{number + 1}")
+            more = {**settings, "allow.empty.master": "true", **more}
+            local_engine.mutate(more, master=path, feed=[str(feed.parent)], output=output, engine="blocks")
+            path = output
+    rows = Table(path).scan().to_pylist() if is_table else Dataset(path).to_arrow().to_pylist()
+    assert rows == [{"id": "k", "at": 2}]
 
 
 def test_the_id_always_counts(tmp_path):
