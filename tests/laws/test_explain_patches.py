@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import config as configuration
+from mutator.cli import main
 from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES
 from mutator.workflow import directory
 from mutator.workflow.directory.explain import explain
@@ -114,3 +115,19 @@ def test_explain_says_which_mutation_provides_each_field(rng: random.Random) -> 
         assert outcomes == [
             Counter({name: one[f"feed {name}"] for name in names if one[f"feed {name}"]}) for one in counts
         ]
+
+
+def test_fields_that_are_not_known_have_their_own_order_values(tmp_path: Path, capsys: Any) -> None:
+    settings = {**SETTINGS, "op.code.in.master": ""}
+    del settings["op"]
+    master = tmp_path / "none"
+    for number, rows in enumerate([["1,1,30,lamp"], ["1,5,~,desk", "1,3,9,~"]]):
+        feed = tmp_path / f"feed{number}" / "f.csv"
+        feed.parent.mkdir()
+        feed.write_text("\n".join(["id,at,price,name", *rows, ""]))
+        output = tmp_path / f"out{number}"
+        local_engine.mutate(settings, master=str(master), feed=[str(feed.parent)], output=str(output))
+        master = output
+    assert main(["explain", str(master), "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "  id, at, name: order value 5, not known\n  price: order value 3, not known\n" in shown

@@ -185,10 +185,10 @@ class Explanation(WarningReport):
 
     def _field_lines(self, origins: Sequence[FieldOrigin]) -> Iterator[str]:
         """Yield a line for each mutation that gave fields their values, by their order values, the newest first."""
-        found: dict[str, list[FieldOrigin]] = {}
-        for one in origins:
-            found.setdefault(self._origin(one), []).append(one)
-        for origin, own in found.items():
+        found: dict[tuple[str, Any], list[FieldOrigin]] = {}
+        for one in origins:  # of those that are not known, each has its own order value
+            found.setdefault((self._origin(one), one.order), []).append(one)
+        for (origin, _), own in found.items():
             names = ", ".join(f"field {one.name}" if one.name.isdigit() else one.name for one in own)
             order = "" if own[0].order is None else f"order value {self._order(own[0].order) or 'lowest'}, "
             yield f"  {names}: {order}{origin}"
