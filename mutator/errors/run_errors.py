@@ -115,7 +115,8 @@ RUNS: dict[int, dict[str, str]] = {
     3: {  # data
         "merge.value": (
             "field {field} of {record}: {value} {why}, which its merge function needs; nothing was published: correct "
-            "the row, or give {csv.null} as its text if it is NULL, and run again"
+            "the row, or give {csv.null} as its text if it is NULL, and run again; in a table, replace its record with "
+            "{write.operation}"
         ),
         "sum.large": (
             "the sum of the field {field} of {record} is too large for its type, {type}; nothing "

@@ -135,7 +135,10 @@ def test_text_of_a_table_gets_a_type_where_it_is_merged(tmp_path: Path) -> None:
 
     apply(1, ["07", "abc"])
     apply(2, ["1"], field_merge={"p": "sum long"})
-    with pytest.raises(MutatorError, match="field p: 'abc' is not of type int64, which its merge function needs"):
+    with pytest.raises(MutatorError, match=r"'abc' is not of type int64, .* replace its record with write_operation"):
         apply(3, ["1", "1"])
     assert table.verify(open_runner=open_runner).problems == ()
     assert {row["id"]: row["p"] for row in table.refresh().scan().to_pylist()} == {"k": "8", "l": "abc"}
+    apply(3, ["1", "1"], write_operation="insert_overwrite_table")
+    apply(4, ["1", "1"])
+    assert {row["id"]: row["p"] for row in table.refresh().scan().to_pylist()} == {"k": "2", "l": "2"}
