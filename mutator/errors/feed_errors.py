@@ -64,11 +64,7 @@ FEEDS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "partition.several": (
             "several mutations may decide about an ID, and with {key.scope=table} only the last one of an ID finds its "
-            "record; set {key.scope=partition}, or merge into a table"
-        ),
-        "partition.old.rows": (
-            "with {key.scope=table}, a record may move to another partition of the master, where its old row is not "
-            "read, and this merge needs it; set {key.scope=partition}, or merge into a table"
+            "record; set {key.scope=partition}"
         ),
         "op.forgotten": (
             "{path}: field {field}, which {the master} lacks, has {codes} in the first rows, and no op code field is "

@@ -50,14 +50,10 @@ def with_patches(config: Config, rows: RowPlan, known: State | None, path: str, 
         why = f"write.operation={config.operation.name} replaces whole records"
     elif config.operation.full:
         why = "with sync.mode=full, a row is a whole record"
-    elif recorded is None and rows.partitioning.by_table and not versioned and (ops.dialect is not None or merges):
-        found, why = None, "with key.scope=table, only the last mutation of an ID finds its record"
-    if merges and why and not config.operation.overwrites:
-        cure = "use a table, or key.scope=partition"
-        if config.operation.full:
-            cure = "leave the setting out; if the records have it already, replace them with write.operation"
-        names = ", ".join(merges)
-        raise error("config", where=setting("field.merge.FIELD"), faults=f"{names}: not here, because {why}; {cure}")
+    if merges and config.operation.full:
+        cure = "leave the setting out; if the records have it already, replace them with write.operation"
+        fault = f"{', '.join(merges)}: not here, because {why}; {cure}"
+        raise error("config", where=setting("field.merge.FIELD"), faults=fault)
     if why:
         own = {name: one for name, one in rows.layouts.items() if one.unset is not None}
         whole = {name: replace(one, unset=whole_alone(one.unset, why)) for name, one in own.items()}

@@ -15,7 +15,6 @@ from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
-from mutator.rules.ignored_fields import inner_of
 from mutator.rules.register import Register
 
 ENGINES = ("auto", "blocks", "records")
@@ -54,12 +53,9 @@ def choose(
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
     if rows.partitioning.fields:
-        is_directory = rows.partitioning.by_table and not survey.versioned
-        places_anew = register.leaves_one or (register.side_columns and not is_directory)
+        places_anew = register.leaves_one or register.side_columns
         if rows.partitioning.by_table and (register.by_order or not places_anew):
             raise error("partition.several")
-        if is_directory and inner_of(register).reads_rows:
-            raise error("partition.old.rows")
         return _partitioned(effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:
         return _managed(survey.state.bucket_count, buckets, why_buckets)

@@ -89,6 +89,10 @@ class IgnoredFields(Register):
         found = ~events.deletes
         return found | self.inner.reads(events, beside, newer) if self.inner.reads_rows else found
 
+    def moves_by_record(self, events: Events) -> Flags:
+        """Return those of the other register: partition fields count."""
+        return self.inner.moves_by_record(events)
+
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide as the other register does, but for updates that change only fields that do not count."""
         if olds.kind == RECORD and olds.rows is not None:  # a table has not compared rows that a register sees

@@ -107,22 +107,6 @@ def _least(known: Any, orders: Any, own: Flags, begins: Ints) -> Any:
     return values.take(pa.array(places, mask=none))
 
 
-def with_records(lows: Any, orders: Any, deletes: Flags, numbers: Ints, met: Any) -> Any:
-    """Return the column of folded mutations, some of which met a record that no later step shows them.
-
-    numbers: of the mutations that did. met: the order values of the records, which count as upserts.
-    """
-    if pa.types.is_null(lows.type) or lows.null_count == len(lows):
-        return lows
-    every = np.concatenate((numbers, np.arange(len(lows))))  # the records first, which are older
-    order = np.argsort(every, kind="stable")
-    none = pa.nulls(len(met), lows.type)
-    parts = (pa.concat_arrays([none, lows]), pa.concat_arrays([met, orders]))
-    all_lows, all_orders = (part.take(pa.array(order)) for part in parts)
-    is_delete = np.append(np.zeros(len(met), np.bool_), deletes)[order]
-    return lowest(all_lows, all_orders, is_delete, np.searchsorted(every[order], np.arange(len(lows))))
-
-
 @dataclass(frozen=True)
 class Landed:
     """The folded mutations with an arrival on a key that no delete of the feed had freed."""

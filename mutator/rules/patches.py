@@ -199,6 +199,11 @@ class Patches(Register):
         numbers = {*range(len(self.fields.names))} - {one.number for one in merged}  # of these, older values count
         return [self.fields.names[one] for one in sorted(numbers) if (last_of(sets.field(one), begins) != NEVER).all()]
 
+    def moves_by_record(self, events: Events) -> Flags:
+        """Return which keys have a patch, a delete or several mutations. Partition fields have no merge functions."""
+        found: Flags = events.deletes | (events.first != events.last)
+        return found | flags(events.bag.rows("unset", events.last).is_valid())
+
     def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Decide field by field about keys with a patch, or with a field that has an order value of its own."""
         beside = newer = np.zeros(len(events.last), np.bool_)

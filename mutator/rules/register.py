@@ -246,6 +246,13 @@ class Register(ABC):
         """
         return ()
 
+    def moves_by_record(self, events: Events) -> Flags:
+        """Return which keys may get a row whose partition is that of the record, and not of the last mutation.
+
+        That of a row that waits is never known.
+        """
+        return np.full(len(events.last), self.reads_rows)
+
     def settled(self, beside: Any) -> Any:
         """Return side columns, a pa.Table, as a directory keeps them: without values of what the rows lack now."""
         return beside

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -349,8 +350,8 @@ def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, r
     monkeypatch.setattr(
         "mutator.engine.partitions.locate.Sought.may_be_in", lambda *given: np.ones(given[3] - given[2], np.bool_)
     )
-    monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
-    monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
+    everything = SimpleNamespace(bisect_left=lambda *_: 0, bisect_right=lambda found, _: len(found))
+    monkeypatch.setattr("mutator.engine.partitions.locate.bisect", everything)
     own = place("table")
     path = quiet(own / "managed", "data")
     if role == "tombstones":

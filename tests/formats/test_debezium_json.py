@@ -239,12 +239,10 @@ def test_a_truncate_that_deletes_too_much_stops(tmp_path: Path, engine: str) -> 
         work.run(master="out1", feed="more")
 
 
-def test_fields_that_a_place_cannot_leave_unset(tmp_path: Path) -> None:
-    found = [message("c", {**ROW, "p": "x"}), message("u", {"id": 1, "n": UNSENT, "p": "x"}, lsn=2)]
+def test_a_field_that_is_not_sent_moves_with_its_record(tmp_path: Path) -> None:
+    found = [message("c", {**ROW, "p": "x"}), message("u", {"id": 1, "n": UNSENT, "p": "y"}, lsn=2)]
     report, rows = run(tmp_path, lines(*found), partitioned_by="p", partition_columns="file")
-    assert rows == [{**ROW, "p": "x"}]
-    (reject,) = report.rejects["feed"]
-    assert reject["reason"].startswith("field n is not sent, and with key.scope=table, only the last mutation of an ID")
+    assert (rows, report.rejects) == ([{**ROW, "p": "y"}], {})
 
 
 def test_fields_that_may_not_be_null(tmp_path: Path) -> None:

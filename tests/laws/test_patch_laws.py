@@ -24,7 +24,7 @@ from tests.support import local_engine
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patch_model import Mutation
-from tests.support.patch_runs import FORMS, TEXT, Directory, Form
+from tests.support.patch_runs import FORMS, MOVING, TEXT, Directory, Form
 from tests.support.text_runs import ENGINES, scratch
 
 FIELDS = ("p", "q", "r")
@@ -90,6 +90,16 @@ def test_runs_on_spark_give_what_the_model_gives(engine: str, sc: Any, tmp_path:
     for rows in [[mutation(rng, 20) for _ in range(12)] for _ in range(2)]:
         place.run(rows, rng)
     assert {"updated", "combined", "superseded", "out of order"} <= {*itertools.chain(*place.model.counts)}
+
+
+def test_a_truncate_that_clears_the_partition_field_moves_records(tmp_path: Path) -> None:
+    """With a mutation, and without; they are among the changes."""
+    place, rng = Directory(tmp_path, FIELDS, MOVING, "insert"), random.Random(0)
+    place.start([Mutation("U", key, 1, dict.fromkeys(FIELDS, "m")) for key in "ab"])
+    place.run([Mutation("P", key, 5, {"q": "x"}) for key in "ab"], rng)
+    place.run([Mutation("T", None, 3), Mutation("P", "b", 2, {"r": "late"})], rng)
+    assert [values for _, values, _ in place.rows().values()] == [("", "x", "")] * 2
+    place.check()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

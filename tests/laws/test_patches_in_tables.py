@@ -252,3 +252,13 @@ def test_an_id_has_a_record_with_its_own_patches_in_each_partition(tmp_path: Pat
         table.apply(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]))
     found = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
     assert found == [(1, 3, 31, "bulb", "EU"), (1, 4, 56, "desk", "US"), (2, 1, 9, "sofa", "EU")]
+
+
+def test_a_truncate_that_clears_the_partition_field_moves_the_record(tmp_path: Path) -> None:
+    place, rng = VersionedTable(tmp_path, FIELDS, {**MOVING, "truncate.op.code": "T"}), random.Random(0)
+    for row in (Mutation("U", "a", 1, dict.fromkeys(FIELDS, "x")), Mutation("P", "a", 5, {"q": "y"})):
+        place.run([row], rng)
+    place.run([Mutation("T", None, 3)], rng)
+    snapshot = place.table.snapshot
+    live = [file for file in snapshot.of_role(DATA) if not len(snapshot.masks.hidden(file.path))]
+    assert ["p=__HIVE_DEFAULT_PARTITION__" in file.path for file in live] == [True]

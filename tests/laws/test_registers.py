@@ -92,7 +92,9 @@ def merged(
         output = work / f"out{number}"
         on({**SETTINGS, **settings}, master=master, feed=feed, output=output, engine=engine)
         master = output
-    rows = [line for path in master.glob("part-*") for line in path.read_text().splitlines()]
+    rows = [
+        line for path in (*master.glob("part-*"), *master.glob("*=*/part-*")) for line in path.read_text().splitlines()
+    ]
     if beside:
         rows = [
             whole(line.encode(), tuple(orders.values())[1:]).decode()
@@ -157,7 +159,6 @@ TOYS = {
 
 
 IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields", "rejecting", "beside"], indirect=True)
-SEVERAL = pytest.mark.parametrize("model", ["history", "beside"], indirect=True)
 BESIDE = pytest.mark.parametrize("model", ["beside"], indirect=True)
 REJECTING = pytest.mark.parametrize("model", ["rejecting"], indirect=True)
 
@@ -192,23 +193,28 @@ def test_a_promise_of_unique_ids_does_not_matter(model: Any, tmp_path: Path) -> 
     assert merged(tmp_path, [rows], "blocks", **{"master.unique": "true"}) == model(rows)
 
 
-@SEVERAL
+@pytest.mark.parametrize("model", ["history"], indirect=True)
 def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     moves = {"partitioned.by": "3", "key.scope": "table"}
     why = r"several mutations .* set key.scope="
     with pytest.raises(ConfigError, match=why):
         merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-    if not registers.LAST_WINS.side_columns:  # else a table places the rows that they leave
-        with pytest.raises(ConfigError, match=why):
-            applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
+    with pytest.raises(ConfigError, match=why):
+        applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 
-def test_records_whose_old_rows_are_read_move_only_in_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@BESIDE
+def test_records_move_by_the_rows_that_are_left(model: Any, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    for number in range(8):
+        rows = world(rng)
+        found = merged(tmp_path / str(number), [rows[:6], rows[6:]], "blocks", **{"partitioned.by": "3"})
+        assert found == model(rows), rows
+
+
+def test_side_columns_move_with_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registers, "LAST_WINS", Changed())
     moves = {"partitioned.by": "3", "key.scope": "table"}
-    with pytest.raises(ConfigError, match=r"its old row is not read.*set key.scope=partition, or merge into a table"):
-        merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-
     settings = {"key": "id", "order_by": "at", "header": True, **moves, "partitioned.by": "name", **NO_LIMITS}
     table = Table.create(str(tmp_path / "table"), settings)
     for row in ("a,5,x", "a,7,y"):

@@ -28,6 +28,7 @@ COUNTED = {"inserted", "updated", "deleted", "no-op", "combined", "superseded", 
 COUNTED |= {"patch of unknown", "waiting", "rejected"}
 LOWEST = b"%d" % lowest_order("long")
 _OF_OPS = {"op", "op.code.field.ordinal", "op.code.in.master", "truncate.op.code"}
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 HIGHEST = 30  # order value where its text is not the number
 
 
@@ -170,6 +171,7 @@ BY_POSITION = {**BY_FILE, "op.code.field.ordinal": "2", "temporal.ordering.field
 BY_NAME = {"key": "id", "order_by": "at", "op": "op", "header": "true", "unset.value": "~", "truncate.op.code": "T"}
 TEXT = Form("text", BY_POSITION)
 FILE_NAMES = Form("file names", BY_FILE, by_file=True)
+MOVING = Form("moving", {**BY_POSITION, "partitioned.by": "p=3", "changes": "true"}, engines=("blocks",))
 FORMS = [
     TEXT,
     FILE_NAMES,
@@ -187,6 +189,7 @@ FORMS = [
         engines=("blocks",),
         places={"a": ("k", "x"), "b": ("k", "y"), "c": ("l", "x"), "d": ("m", "z")},
     ),
+    MOVING,
     Form("promise", {**BY_POSITION, "master.unique": "true"}),
     Form("regex", {**BY_POSITION, "field.delim.regex": "[|]", "field.delim": "|"}, mark="|", engines=("records",)),
 ]
@@ -325,7 +328,10 @@ class Directory:
         """Yield the records, and what is kept beside each."""
         for part in known(self.output).files:
             lines = (self.output / part.path).read_text().splitlines()
-            yield from zip(lines, self.sides(part, len(lines)), strict=True)
+            for line, sides in zip(lines, self.sides(part, len(lines)), strict=True):
+                if self.form is MOVING:
+                    assert part.path.split("/")[0] == f"p={line.split(self.form.mark)[2] or NO_VALUE}"
+                yield line, sides
 
     def kept_beside(self) -> dict[str, Any]:
         """Return what is kept for merge functions beside each record: the last delete, and the entries of fields."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
-from mutator.engine.blocks.mutations import LEAVES, key_names
+from mutator.engine.blocks.mutations import STAYS, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.blocks.tombstone_columns import (
     cleared,
@@ -67,6 +67,7 @@ class Output:
         self.replaced = unit is not None and unit.replaced
         # Rows of several partitions, of which some are replaced: they get their partitions once they are merged.
         self._mixed = self.replaced and plan.is_partitioned and unit is not None and unit.partition is None
+        self._partition = unit.partition if unit is not None and plan.by_table else None  # that records may leave
         self._floor = floor_of(plan)
         self.run_together = plan.block_type.run_together
         keys = key_names(plan.key_width)
@@ -92,6 +93,13 @@ class Output:
             found[rows] = flags(below)
             self.tally.note_units(units_of(self.plan.rows.order_type, orders.filter(below)))
         return found
+
+    def leaving(self, rows: Any) -> Flags:
+        """Return which rows, as they are written, belong to another partition."""
+        if self._partition is None:
+            return np.zeros(len(rows), np.bool_)
+        placed = self.plan.block_type.partitions(rows, self.plan.rows.layouts["written"])
+        return np.array([name != self._partition for name in placed.names], np.bool_)[placed.codes]
 
     def absent(self, rows: Any, alone: Flags, replaced: Flags | None) -> Flags:
         """Return which rows of a block are deleted by absence. rows: as they are written. alone: as above."""
@@ -215,8 +223,12 @@ def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output)
             found = tombstone_table(plan, block.hashes[own], names, met_alone.orders, plan.now, waiting)
             output.tombstones.append(found)
         action = {"write": WRITE, "touch": TOUCH}.get(result, DROPPED)
-        actions = pa.array(np.full(len(own), action, np.int64))
-        tables.append(pa.table({"row": pa.array(own), "action": actions, "sides": sides, "written": content}))
+        actions = np.full(len(own), action, np.int64)
+        if result == "write":
+            leaves = output.leaving(content)
+            actions[leaves] = LEAVE
+            output.tally.counts["moved out"] += int(leaves.sum())
+        tables.append(pa.table({"row": pa.array(own), "action": pa.array(actions), "sides": sides, "written": content}))
     return pa.concat_tables(tables).combine_chunks().sort_by("row") if tables else None
 
 
@@ -304,11 +316,12 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
         if winners is not None:
             rows, positions = winners.match_table(table)
             stay[rows[winners.met[positions]]] = False  # beside a record: the sums will not add up
-            fresh = ~winners.met[positions]
-            rows, positions = rows[fresh], positions[fresh]
+            fresh, leaves = ~winners.met[positions], winners.found.moves[positions] != STAYS
+            stay[rows[fresh & leaves]] = False  # it is revived in another partition
+            winners.met[positions[leaves]] = True
+            rows, positions = rows[fresh & ~leaves], positions[fresh & ~leaves]
             if len(rows):
                 orders = (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
-                stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
                 replaced = np.ones(len(rows), np.bool_) if output.replaced else None
                 waiting = waiting_rows(plan, table.take(pa.array(rows))) if plan.buries_rows else ()
                 for decision, chosen, *_ in winners.meet_tombstones(positions, orders, replaced, waiting):

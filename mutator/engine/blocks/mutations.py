@@ -15,9 +15,9 @@ from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_moves import no_lows
 from mutator.rules.partition_transforms import RowPartitions
 
-# A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
-# is in another partition is revived, and the tombstone leaves.
-STAYS, LEAVES, ARRIVES, REVIVES = range(4)
+# What a record or tombstone of a mutation's key does that is in another partition now. Such a mutation does no more. A
+# record is replaced by the one there; or it is still the same, and only lost fields.
+STAYS, LEAVES, LEAVES_KEPT = range(3)
 
 _NUMPY = {"hashes", "inputs", "offsets", "deletes", "counts", "mixed", "upserts", "moves"}  # columns of numpy arrays
 
@@ -38,7 +38,7 @@ class Mutations:
     counts: Ints  # number of mutations that it is the winner of, itself included
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
-    moves: Ints  # STAYS, LEAVES, ARRIVES or REVIVES
+    moves: Ints  # STAYS, LEAVES or LEAVES_KEPT
     directories: Any  # of their partitions, a pa.DictionaryArray; NULLs where mutations carry none
     lows: Any  # as in ``rules.key_moves``; NULLs where no row changes a key
 

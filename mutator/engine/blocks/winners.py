@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.fold import BlockBag, RowsInPlace, last_of_keys
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_names
+from mutator.engine.blocks.mutations import LEAVES_KEPT, STAYS, Columns, Mutations, key_names
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, known_floor_of, met_records, tombstone_table
 from mutator.engine.blocks.winner_keys import WinnerKeys
@@ -66,11 +66,14 @@ class Winners(WinnerKeys):
         actions = np.zeros(len(positions), np.int64)
         self.met[positions] = True
         self._met.append(positions)
-        leaves = found.moves[positions] == LEAVES
+        moves = found.moves[positions]
+        leaves = moves != STAYS
         actions[leaves] = LEAVE
+        kept = int((moves == LEAVES_KEPT).sum())
+        self.tally.counts["master kept"] += kept
+        self.tally.counts["master replaced"] += int(leaves.sum()) - kept
         if self.plan.scope is not None:
             self.tally.counts[MET_IN_PART] += int(self.plan.inside(old_rows).sum())
-        self.tally.counts["master replaced"] += int(leaves.sum())  # by the row that arrives in another partition
         self.tally.counts["moved out"] += int(leaves.sum())
         rows: Any = slice(None)
         if leaves.any():
@@ -117,13 +120,13 @@ class Winners(WinnerKeys):
 
     def reads(self, positions: Ints, beside: Flags, newer: Flags, replaced: Flags | None) -> Flags:
         """Return which records the register must see. beside, newer: as in ``Register.reads``."""
-        register, events = self.plan.register, self._events(positions)
+        register, events = self.plan.register, self.events(positions)
         found = register.reads(events, beside, newer)
         return found if replaced is None else np.where(replaced, register.replacing.reads(events, beside, newer), found)
 
     def unread(self, positions: Ints, old_orders: Any) -> Sequence[str]:
         """Return the fields that records may lack which the register must see. old_orders: of the records."""
-        return self.plan.register.unread(self._events(positions), old_orders)
+        return self.plan.register.unread(self.events(positions), old_orders)
 
     def left(self, positions: Ints) -> tuple[Any, Any, Any]:
         """Return the order values, rows and sides that some winners leave, once it is decided about them."""
@@ -161,7 +164,7 @@ class Winners(WinnerKeys):
 
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""
-        for met in self._met_by(self._events(positions), olds, replaced):
+        for met in self.met_by(positions, olds, replaced):
             numbers = positions[met.keys]
             if met.late is not None:
                 self.note(SEALED, numbers[met.late])
@@ -172,12 +175,20 @@ class Winners(WinnerKeys):
                 self._waits[numbers] = flags(met.rows.is_valid())
             yield met
 
-    def _events(self, positions: Ints) -> Events:
+    def mutations_of(self, positions: Ints) -> tuple[Mutations, Ints]:
+        """Return the mutations of some winners, as the fold left them, and the number of each one's winner."""
+        _, first, last = self.events(positions)
+        own = replace(self.folded, orders=self.row_orders).take(rows_between(first, last))
+        return own, np.repeat(positions, last - first + 1)
+
+    def events(self, positions: Ints) -> Events:
+        """Return the mutations of some winners, as a register asks for them."""
         first, last = (positions, positions) if self._ends is None else (end[positions] for end in self._ends)
         return Events(self._bag, first, last)
 
-    def _met_by(self, events: Events, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
-        register, floor = self.plan.register, floor_of(self.plan, olds.kind)
+    def met_by(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
+        """Yield what the register decides about some winners; count nothing."""
+        register, floor, events = self.plan.register, floor_of(self.plan, olds.kind), self.events(positions)
         if replaced is None:
             yield from self._with_sides(register, register.meet(events, olds, floor), olds)
             return
@@ -226,14 +237,11 @@ class Winners(WinnerKeys):
             old_orders = pc.max_element_wise(old_orders, floor)
         older = self.older(old_orders, orders)
         self.met[positions] = True
-        stays = self.found.moves[positions] != LEAVES
-        self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
-        decided = []
+        self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes
         seen = (old_orders, *waiting) if self.plan.register.reads_rows else ()
         olds = Olds(TOMBSTONE, older, np.zeros(len(positions), np.bool_), *seen)
-        for met in self._decided(positions, olds, replaced):
-            decision, chosen = met.decision, met.keys[stays[met.keys]]
-            decided.append(Met(decision, chosen))
+        decided = [*self._decided(positions, olds, replaced)]
+        for decision, chosen, *_ in decided:
             self._count(decision, positions[chosen])
             if decision.winner == "inserted":
                 self.note(decision.reason or REVIVED, positions[chosen])
@@ -245,23 +253,16 @@ class Winners(WinnerKeys):
     def meet_nothing(self) -> tuple[Ints, Ints]:
         """Decide about the winners that met nothing; return the numbers of those to insert and of those to bury."""
         rest = np.flatnonzero(~self.met)
-        moves = self.found.moves[rest]
-        if (moves == LEAVES).any():
+        if (self.found.moves[rest] != STAYS).any():
             raise AssertionError("a record that should leave its partition is not there")
-        arrive = rest[moves == ARRIVES]
-        self.tally.counts["feed updated"] += len(arrive)
-        self.tally.won.add("updated", self.found.inputs[arrive])
-        self.tally.counts["moved in"] += len(arrive)
-        self.note(REVIVED, rest[moves == REVIVES])
-        rest = rest[moves != ARRIVES]
         none = np.zeros(len(rest), np.bool_)
         # A row of an overwrite is in a partition that it replaces: the floor, like a tombstone, does not make it late.
         replaced = None if self.plan.operation == "apply" else ~none
-        insert, bury = [arrive], [rest[:0]]
+        insert, bury = [rest[:0]], [rest[:0]]
         for decision, chosen, *_ in self._decided(rest, Olds(NOTHING, none, none), replaced):
             self._count(decision, rest[chosen])
             if decision.result == "write":
-                insert.insert(-1, rest[chosen])
+                insert.append(rest[chosen])
                 self.note_horizon(rest[chosen])
             elif decision.result in ("bury", "wait"):
                 bury.append(rest[chosen])
@@ -291,20 +292,18 @@ class Winners(WinnerKeys):
         """Mark winners to be remembered as deletes."""
         self._buried.append(positions)
 
-    def inserted(self) -> Iterator[Any]:
+    def inserted(self, *, arrive: bool = False) -> Iterator[Any]:
         """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "sides".
 
-        With "arrives" if changed rows are written: whether the record comes from another partition.
+        With "arrives" if changed rows are written: whether the record comes from another partition. arrive: all do.
         """
         found = self.found
         columns = [*found.keys, pa.array(found.hashes)]
-        names = [*key_names(len(found.keys)), "hash", "row", "sides"]
-        if self.plan.changes is not None:
-            names.append("arrives")
+        names = [*key_names(len(found.keys)), "hash", "row", "sides", *(["arrives"] if self.plan.changes else [])]
         for positions in self._by_key(self._inserted):
             index = pa.array(positions)
             _, rows, sides = self.left(positions)
-            arrives = [pa.array(found.moves[positions] == ARRIVES)] if self.plan.changes is not None else []
+            arrives = [pa.array(np.full(len(positions), arrive))] if self.plan.changes else []
             yield pa.table([*(column.take(index) for column in columns), rows, sides, *arrives], names)
 
     def buried(self) -> Iterator[Any]:

@@ -5,15 +5,22 @@ narrow down which partitions may contain the ID. If they exclude all but the win
 is routed there. Otherwise the key columns of the candidates are read:
 
     a record that is newer, or a tombstone    the winner is routed to its partition, and is late
-    a record that is older                    it leaves its partition, and the winner arrives in its own
+    a record that is older                    it leaves its partition, and the new one arrives in its own
     a record of a replaced partition          the same, whichever is older
-    an older tombstone, and an upsert         it leaves its partition, and the winner revives the record in its own
+    an older tombstone, and an upsert         it leaves its partition, and the record is inserted in its own
     nothing                                   the winner is routed to its own partition
 
 A delete is routed to the partition of its record or tombstone, whatever partition its row belongs to; without either,
 its tombstone is kept without a partition. An ID is in at most one partition, because earlier merges followed the same
 rules.
+
+Where the register makes records of several mutations, or of old rows, the partition is that of the record that it
+makes. So the rows of the candidates are read, too, and also those in a winner's own partition, unless it is one upsert
+that sets all fields. Everything is decided here, and again where the winner is routed. Records that move are counted
+here.
 """
+
+from __future__ import annotations
 
 import bisect
 from collections import defaultdict
@@ -29,16 +36,24 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import Files
 from mutator.engine.blocks.carry import wanted_filters_of
-from mutator.engine.blocks.fold import BlockBag
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
+from mutator.engine.blocks.mutations import LEAVES, LEAVES_KEPT, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
-from mutator.engine.blocks.tombstone_columns import at_as_of, floor_of, met_records, own_orders, raised_orders
+from mutator.engine.blocks.tombstone_columns import (
+    floor_of,
+    known_floor_of,
+    met_records,
+    own_orders,
+    raised_orders,
+    waiting_rows,
+)
+from mutator.engine.blocks.winner_keys import WinnerKeys
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.merging_task import MergingTask
-from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
+from mutator.engine.partitions.cleared import cleared
+from mutator.engine.partitions.routes import ARRIVED, LEDGER, Route, routed, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt
 from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage, damage_of
 from mutator.engine.tally import Tally
@@ -48,12 +63,11 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import Sought
-from mutator.rules.byte_columns import Ints
-from mutator.rules.key_moves import with_records
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.ignored_fields import inner_of
 from mutator.rules.order_columns import flags
-from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import lacks_value
-from mutator.rules.register import RECORD, TOMBSTONE, Events, Olds
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Olds
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -66,11 +80,23 @@ def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> It
         for found in Sections(plan, task.elements, task.stack).mutations():
             parts.append(found)
         try:
+            moved = [*cleared(plan, group)]
             for winners in parts:
-                yield from _Search(plan, winners.found, task.tally).routes()
+                yield from _Search(plan, winners, task.tally).routes()
+                moved = [_others(table, winners) for table in moved]
+            for table in moved:
+                if table.num_rows:
+                    yield arrived(plan, table, None)
         except Damage as fault:
             yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.fault)
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), task.receipt())
+
+
+def _others(table: Any, winners: Winners) -> Any:
+    """Return the records of a table that have none of some winners."""
+    alone = np.ones(table.num_rows, np.bool_)
+    alone[winners.match_table(table)[0]] = False
+    return table.filter(pa.array(alone)).combine_chunks()
 
 
 def own_partitions(plan: Plan, elements: Iterable[Any]) -> set[str]:
@@ -91,22 +117,41 @@ def own_partitions(plan: Plan, elements: Iterable[Any]) -> set[str]:
     return found
 
 
+def arrived(plan: Plan, table: Any, outcome: str | None) -> Route:
+    """Return the route of records that arrive in their partitions.
+
+    table: as ``Winners.inserted`` yields it. outcome: of the mutations that move them; None: a truncate does.
+    """
+    placed = plan.block_type.partitions(table.column("row").combine_chunks(), plan.rows.layouts["written"])
+    outcomes = pa.array([outcome], pa.string()).take(pa.array(np.zeros(table.num_rows, np.int64)))
+    directories = directory_column(placed.codes, placed.names)
+    return routed(ARRIVED, table.append_column("outcome", outcomes), directories)
+
+
 @dataclass(frozen=True)
 class _Located:
     """Records or tombstones of winners that one file contains."""
 
     directory: str  # of the partition
     numbers: Ints  # of the winners
-    orders: Any  # order values, one for each
     kind: str  # RECORD or TOMBSTONE
+    orders: Any  # order values, one for each
+    seen: tuple[Any, ...]  # rows and side columns, if the register reads rows; of tombstones, of what waits
+
+    def chosen(self, which: Ints) -> _Located:
+        """Return some of them. which: their places."""
+        orders, *seen = (column.take(pa.array(which)) for column in (self.orders, *self.seen))
+        return replace(self, numbers=self.numbers[which], orders=orders, seen=tuple(seen))
 
 
 class _Search:
     """The winners of a group, and the partitions that may contain their keys."""
 
-    def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
+    def __init__(self, plan: Plan, winners: Winners, tally: Tally) -> None:
         assert plan.master is not None
-        self._plan, self._found, self._tally = plan, at_as_of(plan, found), tally
+        self._plan, self._winners, self._found, self._tally = plan, winners, winners.found, tally
+        self._reads = inner_of(plan.register).reads_rows
+        self._open = plan.register.moves_by_record(winners.events(np.arange(len(winners))))
         self._files: dict[str, tuple[str, FileEntry]] = {}
         for directory, files in plan.master.partitions.items():
             self._files |= {part.path: (directory, part) for part in files.data}
@@ -133,54 +178,104 @@ class _Search:
             elsewhere[other] += 1
             only[other] = directory
         # A delete with one candidate is routed there without a search: that is right whether the key is there or not.
-        alone = found.deletes & (elsewhere == 1)
+        alone = found.deletes & (elsewhere == 1) & ~self._open
         own[alone] = only[alone]
-        return own, np.flatnonzero((elsewhere > 0) & ~alone)
+        doubt = np.zeros(count, np.bool_)
+        for path, numbers in candidates.items():
+            doubt[self._sought(path, numbers, own)] = True
+        return own, np.flatnonzero(doubt & ~alone)
+
+    def _sought(self, path: str, numbers: Ints, own: Any) -> Ints:
+        """Return the winners, of those whose keys a file may contain, that the file must be searched for."""
+        directory, part = self._files[path]
+        if self._plan.buries_rows and not part.is_data:  # what waits may belong to another partition
+            return numbers
+        chosen: Ints = numbers[(own[numbers] != directory) | self._found.deletes[numbers] | self._open[numbers]]
+        return chosen
 
     def _settled(self, own: Any, located: Iterable[_Located]) -> Iterator[Route]:
         """Yield all routes. own: the directory of each winner. located: what the search found."""
-        found = self._found
-        moves, mixed, lows = found.moves.copy(), found.mixed.copy(), found.lows
-        bag = BlockBag(self._plan, Columns([found]))
-        leaving: list[tuple[str, Ints]] = []
+        winners, met, moved = self._winners, np.zeros(len(own), np.bool_), np.zeros(len(own), np.bool_)
         for part in located:
-            numbers = part.numbers
-            order = found.orders.take(pa.array(numbers))
-            register = self._plan.register
-            register = register.replacing if self._plan.replaces(part.directory) else register
-            met, floor = part.orders, floor_of(self._plan, part.kind)
-            if part.kind == RECORD:
-                met = met_records(self._plan, met)
-            elif floor is not None:
-                met = pc.max_element_wise(met, floor)
-            olds = Olds(part.kind, flags(pc.greater(met, order)), np.zeros(len(numbers), np.bool_), met)
-            stays = own[numbers] == part.directory
-            for decision, keys, *_ in register.meet(Events(bag, numbers, numbers), olds, floor):
-                stays[keys] |= decision.result != "write"
-            own[numbers[stays]] = part.directory
-            gone = numbers[~stays]
-            if not len(gone):
-                continue
-            met = part.orders.filter(pa.array(~stays))
-            self._tally.note_units(units_of(self._plan.rows.order_type, met))
-            leaving.append((part.directory, gone))
-            moves[gone] = REVIVES if part.kind == TOMBSTONE else ARRIVES
-            mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
-            if part.kind == RECORD:
-                lows = with_records(lows, found.orders, found.deletes, gone, met)
-        own = pa.array(own, pa.string()).dictionary_encode()
-        yield routed_mutations(replace(found, moves=moves, mixed=mixed, directories=own, lows=lows))
-        for directory, numbers in leaving:
-            count = len(numbers)
-            left = replace(
-                found.take(numbers),
-                moves=np.full(count, LEAVES),
-                mixed=np.zeros(count, np.bool_),
-                counts=np.ones(count, np.int64),
-                lows=pa.nulls(count, lows.type),
-                directories=directory_column(np.zeros(count, np.int64), [directory]),
+            numbers, replaced = part.numbers, self._replaced(part)
+            met[numbers] = True
+            for decision, keys, rows, *_ in winners.met_by(numbers, self._olds(part), replaced):
+                if decision.result != "write":
+                    continue
+                placed = own[numbers[keys]] if rows is None else self._placed(rows)
+                gone = keys[placed != part.directory]
+                if len(gone):
+                    moved[numbers[gone]] = True
+                    yield from self._moved(part.chosen(gone), decision.winner, replaced)
+            own[numbers] = part.directory
+        self._place_unknown(own, np.flatnonzero(self._open & ~met))
+        stay, of = winners.mutations_of(np.flatnonzero(~moved))
+        if len(stay):
+            yield routed_mutations(replace(stay, directories=pa.array(own[of], pa.string()).dictionary_encode()))
+
+    def _place_unknown(self, own: Any, numbers: Ints) -> None:
+        """Find the partitions of records that begin with some winners; what waits has none."""
+        none, placed = np.zeros(len(numbers), np.bool_), np.full(len(numbers), NOWHERE, object)
+        for decision, keys, rows, *_ in self._winners.met_by(numbers, Olds(NOTHING, none, none), None):
+            if decision.result == "write":
+                placed[keys] = own[numbers[keys]] if rows is None else self._placed(rows)
+        own[numbers] = placed
+
+    def _moved(self, part: _Located, outcome: str | None, replaced: Flags | None) -> Iterator[Route]:
+        """Decide about records or tombstones that leave their partition, and count them; yield their routes.
+
+        Their partitions count that they leave, and that they arrive. outcome: of their winners.
+        """
+        plan, numbers, every = self._plan, part.numbers, np.arange(len(part.numbers))
+        replaced = None if replaced is None else replaced[every]
+        winners = Winners(plan, self._winners.mutations_of(numbers)[0], self._tally)
+        if part.kind == RECORD:
+            olds, orders = self._olds(part), winners.found.orders
+            winners.meet_living(every, olds.orders)
+            winners.decide_rows(
+                every,
+                olds._replace(older=winners.older(olds.orders, orders)),
+                flags(pc.equal(olds.orders, orders)),
+                replaced,
             )
-            yield routed_mutations(left)
+            self._tally.counts["master replaced" if outcome == "updated" else "master kept"] -= len(every)
+        else:
+            winners.meet_tombstones(every, part.orders, replaced, part.seen)
+        self._tally.counts[f"feed {outcome}"] -= len(every) if outcome != "late" else 0
+        winners.close()
+        winners.insert(every)
+        for table in winners.inserted(arrive=part.kind == RECORD):
+            yield arrived(plan, table, outcome)
+        found = self._found.take(numbers)
+        left = replace(
+            found,
+            moves=np.full(len(found), LEAVES_KEPT if outcome == "late" else LEAVES),
+            mixed=np.zeros(len(found), np.bool_),
+            counts=np.ones(len(found), np.int64),
+            lows=pa.nulls(len(found), found.lows.type),
+            directories=directory_column(np.zeros(len(found), np.int64), [part.directory]),
+        )
+        yield routed_mutations(left)
+
+    def _placed(self, rows: Any) -> Any:
+        """Return the directories of rows, as they are written."""
+        placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
+        return np.array([*placed.names], object)[placed.codes]
+
+    def _replaced(self, part: _Located) -> Flags | None:
+        return np.ones(len(part.numbers), np.bool_) if self._plan.replaces(part.directory) else None
+
+    def _olds(self, part: _Located) -> Olds:
+        """Return records or tombstones as a register meets them."""
+        plan, count = self._plan, len(part.numbers)
+        if part.kind == RECORD:
+            met = met_records(plan, part.orders)
+        else:
+            floor = floor_of(plan)
+            met = part.orders if floor is None else pc.max_element_wise(part.orders, floor)
+        older = flags(pc.greater(met, self._found.orders.take(pa.array(part.numbers))))
+        olds = Olds(part.kind, older, np.zeros(count, np.bool_), met, *part.seen)
+        return olds._replace(floor=known_floor_of(plan)) if part.kind == RECORD else olds
 
     def _candidates(self) -> dict[str, Ints]:
         """Return the numbers of the winners whose keys each file may contain, by its path."""
@@ -224,28 +319,27 @@ class _Search:
         return {directory: np.unique(np.concatenate(positions)) for directory, positions in found.items()}
 
     def _locate(self, doubt: Ints, candidates: Mapping[str, Ints], own: Any) -> Iterator[_Located]:
-        """Read the keys of the files that may contain winners in doubt."""
+        """Read the keys of the files that may contain winners in doubt; their rows, if the register reads rows."""
         assert self._plan.master is not None
         for path in sorted(candidates):
             positions = candidates[path][np.isin(candidates[path], doubt)]
             directory, part = self._files[path]
-            positions = positions[(own[positions] != directory) | self._found.deletes[positions]]
+            positions = np.sort(self._sought(path, positions, own))  # by hash, as winners are
             if not len(positions):
                 continue
             self._tally.counts["files looked into"] += 1
-            positions = np.sort(positions)  # by hash, as winners are
-            winners = Winners(self._plan, self._found.take(positions), Tally())
+            keys = WinnerKeys(self._plan, self._found.take(positions), Tally())
             files = self._plan.master.partitions[directory]
             buried = not part.is_data
             one = Files((), (part,), ()) if buried else Files((part,), (), files.orders)
             inputs = inputs_of_files(self._plan, one)
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)
-            for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
-                yield _Located(directory, positions[rows], orders, TOMBSTONE if buried else RECORD)
+            for numbers, orders, *seen in (_tombstones if buried else _rows)(plan, splits, keys, self._reads):
+                yield _Located(directory, positions[numbers], TOMBSTONE if buried else RECORD, orders, tuple(seen))
 
 
-def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
+def _rows(plan: Reading, splits: list[Split], keys: WinnerKeys, reads: bool) -> Iterator[Any]:
     receipts: dict[SplitNumber, SplitReceipt] = {}
 
     def done(split: Split, _: Input, __: Any, receipt: SplitReceipt) -> None:
@@ -253,9 +347,11 @@ def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tupl
 
     found = []
     for block in from_files(plan, splits, done):
-        rows, positions = winners.match(block.hashes, block.keys, block.orders)
+        rows, positions = keys.match(block.hashes, block.keys, block.orders)
         if len(rows):
-            found.append((positions, block.orders(rows)))
+            index = pa.array(rows)
+            seen = (block.block.written().take(index), block.sides.take(index)) if reads else ()
+            found.append((positions, block.orders(rows), *seen))
     source, text = plan.inputs[0].source, checksum_of(plan, 0, receipts)
     if text != source.checksum:
         why = f"its checksum is {text} and should be {source.checksum}"
@@ -263,14 +359,16 @@ def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tupl
     yield from found
 
 
-def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
+def _tombstones(plan: Plan, splits: list[Split], keys: WinnerKeys, reads: bool) -> Iterator[Any]:
     (split,) = splits
     one = plan.inputs[0]
     try:
         check_tombstones(plan, split, one)
         for table in tombstones(plan, split, one):
-            rows, positions = winners.match_table(table)
+            rows, positions = keys.match_table(table)
             if len(rows):
-                yield positions, (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
+                met = table.take(pa.array(rows))
+                seen = waiting_rows(plan, met) if reads and plan.buries_rows else ()
+                yield positions, (own_orders if plan.register.full else raised_orders)(plan, met), *seen
     except (CorruptStream, MutatorError) as fault:
         raise damage_of(one, fault) from None

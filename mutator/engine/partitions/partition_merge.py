@@ -15,7 +15,7 @@ from mutator.engine.blocks.merge_task import UnitTask, no_tombstones
 from mutator.engine.blocks.mutations import mutations_of_table
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.merging_task import MergingTask
-from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
+from mutator.engine.partitions.routes import ARRIVED, FEED, ROWS, TOMBSTONES, ByUnit
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
@@ -34,7 +34,7 @@ def write_units(
     staging: None for a dry run.
     """
     with MergingTask.opened(plan, staging, task, attempt, elements) as whole:
-        arrived = {content: ByUnit(plan, content, whole.stack) for content in (FEED, ROWS, TOMBSTONES)}
+        arrived = {content: ByUnit(plan, content, whole.stack) for content in (FEED, ARRIVED, ROWS, TOMBSTONES)}
         for (_, _, content, _), value in whole.elements:
             arrived[content].append(pa.ipc.open_stream(value).read_all())
         has_filters = plan.by_table and plan.data_written
@@ -70,6 +70,13 @@ def _merge(merge: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, 
     """Merge the mutations of a unit with its rows: those that arrived, or those of the master's files."""
     for table in arrived[FEED].of(unit):
         merge.parts.append(mutations_of_table(table.drop_columns(["unit"])))
+    for table in arrived[ARRIVED].of(unit):
+        for one in table.column("outcome").value_counts().to_pylist():
+            merge.tally.counts["moved in"] += one["counts"] if one["values"] != "inserted" else 0
+            merge.tally.counts[f"feed {one['values']}"] += (
+                one["counts"] if one["values"] in ("updated", "inserted") else 0
+            )
+        merge.output.inserted.append(table.drop_columns(["unit", "outcome"]))
     if merge.plan.strategy.join == "shuffle":
         shuffled = list(_blocks(merge.plan, arrived[ROWS].of(unit)))
         merge.merge(lambda: files.noting(iter(shuffled)), no_tombstones)

@@ -1,6 +1,7 @@
 """The elements between the two steps of a partitioned merge: tables whose rows have their partitions.
 
     (FEED, sizes, table)        mutations, each perhaps the winner of several
+    (ARRIVED, sizes, table)     records that are inserted, because they or their tombstones were in other partitions
     (ROWS, sizes, table)        rows of a master that is not partitioned yet, each with its position
     (TOMBSTONES, sizes, table)  tombstones
     (LEDGER, {}, element)       everything else (``engine.split_content``)
@@ -34,10 +35,10 @@ from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
 from mutator.rules.byte_columns import Ints
 
-FEED, ROWS, TOMBSTONES, LEDGER = range(4)
+FEED, ARRIVED, ROWS, TOMBSTONES, LEDGER = range(5)
 Route = tuple[int, dict[str, int], Any]
 
-_SORTED = {FEED: ["unit"], ROWS: ["unit", "input", "position"], TOMBSTONES: ["unit"]}
+_SORTED = {FEED: ["unit"], ARRIVED: ["unit"], ROWS: ["unit", "input", "position"], TOMBSTONES: ["unit"]}
 
 
 def routed(section: int, table: Any, directories: Any) -> Route:

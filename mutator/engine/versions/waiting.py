@@ -63,6 +63,12 @@ def clear_fields(
         if waits:
             content = tombstone_rows(plan, named, met.orders, beside_columns(plan, content, full))
         names = [partitions[number] for number in own.tolist()]
+        if plan.is_partitioned and plan.by_table and not waits:  # a partition field may be among those that are cleared
+            placed = plan.block_type.partitions(content, plan.rows.layouts["written"])
+            moved = [placed.names[code] for code in placed.codes.tolist()]
+            for count in ("moved in", "moved out"):
+                tally.counts[count] += sum(one != other for one, other in zip(moved, names, strict=True))
+            names = moved
         delta = _delta(names, content, hashes[own], keys.take(pa.array(own)), met.orders, None if waits else met.sides)
         writer.write(TOMBSTONES if waits else DATA, _by_unit(plan, writer, delta))
     return np.sort(np.concatenate(found))
