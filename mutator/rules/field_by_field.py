@@ -193,9 +193,9 @@ class FieldByField:
         sides = self._sides(order, lives, buried, pending)
         for decision, keys in self._cases(differ, older, deletes, lives, pending, sides):
             index, result = pa.array(keys), decision.result
-            late = None if merged is None else merged.late[keys]
+            late, clash = (None, None) if merged is None else (merged.late[keys], merged.tied[keys])
             if result in ("keep", "keep tombstone", "drop"):
-                yield Met(decision, keys, tied=self._tied[keys], late=late)
+                yield Met(decision, keys, tied=self._tied[keys], late=late, clash=clash)
                 continue
             rows = None
             # A table writes a touched row again if its side columns change.
@@ -206,7 +206,8 @@ class FieldByField:
                 places = buried[keys]
             else:
                 places = order[keys]
-            yield Met(decision, keys, rows, self._orders_at(places), sides.take(index), self._tied[keys], late)
+            tied = self._tied[keys]
+            yield Met(decision, keys, rows, self._orders_at(places), sides.take(index), tied, late, clash)
 
     def _base(self) -> Ints:
         """Return the last upsert or delete of each key."""
@@ -280,7 +281,6 @@ class FieldByField:
                 contributed = fields.values(one.number, news[one.number].take(index))
                 sent.append(EntryColumns(keys[rows], self._orders.take(index), contributed))
         found.meet(sent, deletes, self._clears)
-        self._tied |= found.tied & self._is_there
         shown = {}
         for one, column, over in found.shown(count):
             shown[one.number] = fields.from_values(one.number, column)

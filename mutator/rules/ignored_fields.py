@@ -145,7 +145,7 @@ class IgnoredFields(Register):
 def _chosen(met: Met, rows: Ints) -> Met:
     """Return some of the keys of a decision. rows: their places in it."""
     seen = (None if column is None else column.take(rows) for column in (met.rows, met.orders, met.sides))
-    flags = (None if column is None else column[rows] for column in (met.tied, met.late))
+    flags = (None if column is None else column[rows] for column in (met.tied, met.late, met.clash))
     return Met(met.decision, met.keys[rows], *seen, *flags)
 
 

@@ -174,7 +174,7 @@ class KeyByField:
             else:
                 decision = _dead(old, last, older=older, rejects=self._rejects)
             met = self._buried(decision, buried, own)
-        return met if self._merged is None else met._replace(late=self._merged.late)
+        return met if self._merged is None else met._replace(late=self._merged.late, clash=self._merged.tied)
 
     def _set_fields(self) -> None:
         before = [*zip(self._at, self._values, strict=True)]
@@ -204,7 +204,6 @@ class KeyByField:
             sent.append(tuple((mutation.order, value) for (mutation, _), value in zip(own, values, strict=True)))
         clears = self._old.floor if self._floor is None else self._floor
         merged.meet(sent, self._left[last].order if last >= 0 else None, clears)
-        self._tied |= self._is_there and merged.tied
         for one, value in merged.shown(kept=kept):
             shown = pa.array([value], counted_type(one.function, one.type)).cast(one.type)
             self._values[one.number] = self._fields.part(one.number, self._fields.from_values(one.number, shown))

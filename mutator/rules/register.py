@@ -103,6 +103,7 @@ class Met(NamedTuple):
     sides: Any = None  # that records get, a pa.StructArray; None: NULLs, but touched ones keep theirs
     tied: Any = None  # which records and mutations set a field to two values at one time; None: as their rows differ
     late: Any = None  # which keys have something that came late after the seal: ``merge_functions``
+    clash: Any = None  # which keys have two values of a merge function with one order value
 
 
 class Mutation(NamedTuple):
@@ -148,6 +149,7 @@ class KeyMet(NamedTuple):
     sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns; (): as in ``Met``
     tied: bool | None = None  # as in ``Met``
     late: bool = False  # as in ``Met``
+    clash: bool = False  # likewise
 
 
 class RowFields(Protocol):

@@ -102,7 +102,7 @@ class Winners(WinnerKeys):
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
         tied = level & ~olds.same
-        for decision, chosen, *_, own, _ in self._decided(positions, olds, replaced):
+        for decision, chosen, *_, own, _, _ in self._decided(positions, olds, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
             if own is not None:
@@ -168,6 +168,8 @@ class Winners(WinnerKeys):
             numbers = positions[met.keys]
             if met.late is not None:
                 self.note(SEALED, numbers[met.late])
+            if met.clash is not None:
+                self.mixed[numbers[met.clash]] = True
             for name, left in self._left.items():
                 if (values := getattr(met, name)) is not None:
                     left.add(numbers, values)

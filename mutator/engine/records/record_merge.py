@@ -90,7 +90,8 @@ def merge_bucket(
             met = by.meet_key(folded, old, met_floor)
         except CannotMerge as fault:
             raise cannot_merge(fault.field, key, fault.text) from None
-        decision, new_row, new_order, new_sides, tied, is_sealed = met
+        decision, new_row, new_order, new_sides, tied, is_sealed, clashes = met
+        folded = folded._replace(mixed=True) if clashes and folded is not None else folded
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision, tied, horizon, rejected)
