@@ -51,6 +51,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _decided(rows.ops, given)
     yield from _of_other_dialects(rows.ops, given)
     yield from _unset_fields(rows, given)
+    yield from _merged_fields(rows)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _order_twice(rows.order, given)
@@ -122,6 +123,18 @@ def _unset_fields(rows: RowSpec, given: Given) -> Messages:
         if key in given and given[key] not in (False, "false"):
             chosen = setting(f"feed.dialect = {rows.ops.dialect}")
             yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, whose messages say what they send"
+
+
+def _merged_fields(rows: RowSpec) -> Messages:
+    """Yield the fields with merge functions, and those that do not count, that cannot be any."""
+    what = {rows.ops.field: "the op code field", **dict.fromkeys(rows.order.fields, "the order field")}
+    what |= dict.fromkeys(rows.key.ids, "the ID")
+    for field, choice in rows.ops.merges:
+        if field is not None and field in what:
+            yield f"{setting(f'field.merge.{field}={choice.text}')}: it is {what[field]}, which has the last value"
+    for field in rows.ops.uncounted:
+        if what.get(field) in ("the ID", "the op code field"):
+            yield f"{setting(f'noop.ignore={field}')}: it is {what[field]}; leave it out"
 
 
 def _partition_columns(output: OutputSpec) -> Messages:

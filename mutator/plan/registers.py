@@ -185,7 +185,7 @@ def _faults(
     if before is not None and before != choice.text and not choice.widens(parse_choice(before)):
         yield (
             f"the field {name} of {place(path)} had {before} so far, and what is kept beside the records depends on "
-            f"it; leave the setting out, or begin a new master"
+            "it; leave the setting out, or begin a new one"
         )
     yield from _type_faults(rows, fields, number, choice)
 
