@@ -130,11 +130,12 @@ def _merged_fields(rows: RowSpec) -> Messages:
     what = {rows.ops.field: "the op code field", **dict.fromkeys(rows.order.fields, "the order field")}
     what |= dict.fromkeys(rows.key.ids, "the ID")
     for field, choice in rows.ops.merges:
-        if field is not None and field in what:
-            yield f"{setting(f'field.merge.{field}={choice.text}')}: it is {what[field]}, which has the last value"
+        if field is not None and field in what and choice.split()[0] != "last":
+            said = setting(f"field.merge.{field}={choice}")
+            yield f"{said}: {field} is {what[field]}, which has the value of the last mutation; leave the setting out"
     for field in rows.ops.uncounted:
         if what.get(field) in ("the ID", "the op code field"):
-            yield f"{setting(f'noop.ignore={field}')}: it is {what[field]}; leave it out"
+            yield f"{setting(f'noop.ignore={field}')}: {field} is {what[field]}, which always counts; leave it out"
 
 
 def _partition_columns(output: OutputSpec) -> Messages:

@@ -13,7 +13,7 @@ from mutator.rules.delimiter import field_delimiter
 from mutator.rules.encodings import parse_encoding
 from mutator.rules.epochs import parse_epochs
 from mutator.rules.file_sequences import parse_pattern
-from mutator.rules.merge_functions import parse_choice
+from mutator.rules.merge_names import checked_choice
 from mutator.rules.order_types import TYPES, parse_types
 from mutator.rules.shown_fields import parse_shown
 
@@ -91,7 +91,7 @@ ORDER_TYPES = Form(
     {"anyOf": [{"type": "string", "pattern": f"^ *{_ORDER_TYPE} *(, *{_ORDER_TYPE} *)*$"}, _TEXTS["anyOf"][1]]},
     parse_types,
 )
-MERGE = Form(parse_choice, _TEXT)
+MERGE = Form(checked_choice, _TEXT)
 AS_OF = Form(field_parsers.as_of, _TEXT, takes_names=True)
 EPOCHS = replace(_list_of(parse_epochs), schema={"anyOf": [WHOLE.schema, *_TEXTS["anyOf"]]})
 CONDITIONS = Form(field_parsers.conditions, _TEXT, takes_names=True)

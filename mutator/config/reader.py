@@ -36,7 +36,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, one_line
 from mutator.errors.parts import plain, setting
 from mutator.rules.envelopes import ENVELOPES
-from mutator.rules.merge_functions import MergeChoice, parse_choice
+from mutator.rules.merge_names import checked_choice
 from mutator.rules.order_types import POSITION, Part, tuple_type, with_position
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
@@ -181,17 +181,17 @@ def _config(read: _Reader) -> Config:
     return replace(config, rows=rows, output=replace(config.output, defaults=defaults), limits=limits)
 
 
-def _merges(read: _Reader) -> tuple[tuple[Any, MergeChoice], ...]:
+def _merges(read: _Reader) -> tuple[tuple[Any, str], ...]:
     """Read the merge functions of fields."""
-    found = dict[Any, MergeChoice]()
+    found = dict[Any, str]()
     for key in read.given:
         if not key.startswith(MERGE_OF_FIELD):
             continue
         try:
             field = ordinal(key.removeprefix(MERGE_OF_FIELD), read.names)
-            choice = parse_choice(shown(read.given[key]))
+            choice = checked_choice(shown(read.given[key]))
             if found.setdefault(field, choice) != choice:
-                raise ValueError(f"the field has the function {found[field].text}, too; keep one of both")
+                raise ValueError(f"the field has the function {found[field]}, too; keep one of both")
         except ValueError as fault:
             read.faults.append(f"{setting(key)}: {fault}")
     return tuple(found.items())

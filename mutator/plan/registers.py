@@ -17,7 +17,8 @@ from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.rows.row_plan import IGNORED, MERGES, PATCHES, RowPlan
 from mutator.rules.ignored_fields import IgnoredFields
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
-from mutator.rules.merge_functions import BEST, TYPES, MergeChoice, parse_choice, refusal
+from mutator.rules.merge_functions import MergeChoice, parse_choice, refusal
+from mutator.rules.merge_names import BEST, TYPES
 from mutator.rules.merged_fields import MergedField, Merging
 from mutator.rules.patches import Patches
 from mutator.rules.register import Register, RowFields
@@ -121,19 +122,19 @@ def _merges(config: Config, rows: RowPlan, known: State | None, path: str) -> di
         if (fault := next(faults, None)) is not None:  # the field was removed, and added again with another type
             why = f"{fault}; {place(path)} has this function so far, so give the new field another name"
             raise error("config", where=setting(f"field.merge.{name}={text}"), faults=why)
-    for field, choice in given:
-        number = _number(rows, fields, field)
-        if number < 0 and recorded.get(field) == choice.text:
+    for field, text in given:
+        number, choice = _number(rows, fields, field), parse_choice(text)
+        if number < 0 and recorded.get(field) == text:
             continue  # the field was removed, and the settings of a table are those of all its applies
         faults = _faults(config, rows, fields, number, field, choice, recorded, path)
         if (fault := next(faults, None)) is not None:
-            raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=fault)
+            raise error("config", where=setting(f"field.merge.{field}={text}"), faults=fault)
         name = fields.names[number]
         if chosen.setdefault(name, choice) != choice:
             why = f"the field {name} has the function {chosen[name].text}, too; keep one of both"
-            raise error("config", where=setting(f"field.merge.{field}={choice.text}"), faults=why)
+            raise error("config", where=setting(f"field.merge.{field}={text}"), faults=why)
         if choice.function.name != "last":
-            found[name] = choice.text
+            found[name] = text
     return found
 
 
@@ -179,7 +180,7 @@ def _faults(
         yield _unknown(fields, field)
         return
     name = fields.names[number]
-    if (what := _needed(rows, fields).get(name)) is not None:
+    if (what := _needed(rows, fields).get(name)) is not None and choice.function.name != "last":
         yield f"{name} is the {what}, which has the value of the last mutation; leave the setting out"
     before = recorded.get(name)
     if before is not None and before != choice.text and not choice.widens(parse_choice(before)):

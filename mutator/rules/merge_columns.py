@@ -1,6 +1,7 @@
 """Merge functions of columns: the entries of a field of many keys as Arrow arrays, decided as ``merge_functions`` does.
 
->>> from mutator.rules.merge_functions import entries_type, merge_function
+>>> from mutator.rules.merge_functions import entries_type
+>>> from mutator.rules.merge_names import merge_function
 >>> least = merge_function("min")
 >>> old = expanded(least, pa.nulls(2, entries_type(least, pa.int64(), pa.int64())), pa.array([4, 4]), pa.array([7, 7]))
 >>> new, no_bounds = EntryColumns(np.array([1]), pa.array([5]), pa.array([9])), (pa.nulls(2, pa.int64()),) * 2
@@ -18,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.merge_functions import ALL, BEST, NEWEST, MergeFunction, limits
+from mutator.rules.merge_functions import limits
+from mutator.rules.merge_names import ALL, BEST, NEWEST, MergeFunction
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.sort_order import then_by
 from mutator.rules.typed_values import row_bytes, ticks_type, unequal

@@ -30,6 +30,7 @@ Fluss's names of ``last_non_null`` and ``first_non_null``. Theirs do something e
 comes again is added again, a delete takes its own value from a sum, shows NULL as the last value, and is no input for
 the others.
 
+>>> from mutator.rules.merge_names import merge_function
 >>> maximum = merge_function("max")
 >>> entries = fold(maximum, [((1,), 5), ((3,), 1), ((4,), None)])
 >>> entries, shown(maximum, entries), meet(maximum, entries, NO_BOUNDS, (), delete=2).entries
@@ -39,20 +40,16 @@ the others.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-NEWEST, BEST, ALL = "newest", "best", "all"  # entries that a function keeps
-TYPES = "long, decimal(PRECISION,SCALE) or text"
-_CHOICE = re.compile(r"\s*(\S+)(?:\s+(?:(long|text)|decimal\s*\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)))?\s*")
+from mutator.rules.merge_names import ALL, BEST, DIGITS, NEWEST, MergeFunction, choice_parts
+
 _EXACT = Context(prec=200)
-DIGITS = 38  # of a sum that is kept, which has more than any field of integers
 
 
 class NotOfType(ValueError):
@@ -64,56 +61,11 @@ class NotOfType(ValueError):
         self.row, self.value, self.why = row, value, why
 
 
-@dataclass(frozen=True)
-class MergeFunction:
-    """A merge function. keeps: NEWEST, BEST or ALL."""
-
-    name: str
-    aliases: tuple[str, ...]
-    keeps: str
-    counts_null: bool = False
-    sign: int = 1  # -1: the least is the best
-    adds: bool = False
-
-    @property
-    def seals(self) -> bool:
-        """Whether a seal changes what it keeps."""
-        return self.keeps != NEWEST
-
-    @property
-    def clashes(self) -> bool:
-        """Whether only one of two contributions with one order value counts."""
-        return self.keeps != BEST
-
-
-FUNCTIONS = (
-    MergeFunction("last", ("last_value",), NEWEST, counts_null=True),
-    MergeFunction("last_non_null", ("last_non_null_value", "last_value_ignore_nulls"), NEWEST),
-    MergeFunction("first", ("first_value",), ALL, counts_null=True),
-    MergeFunction("first_non_null", ("first_non_null_value", "first_value_ignore_nulls"), ALL),
-    MergeFunction("min", ("bool_and",), BEST, sign=-1),
-    MergeFunction("max", ("bool_or",), BEST),
-    MergeFunction("sum", (), ALL, adds=True),
-)
-_BY_NAME = {name: function for function in FUNCTIONS for name in (function.name, *function.aliases)}
 _ORDERED = (
     *(pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_float32, pa.types.is_float64),
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
     *(pa.types.is_fixed_size_binary, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
 )
-
-
-def merge_function(name: str) -> MergeFunction:
-    """Return the function of a name or alias. Raises ValueError.
-
-    >>> merge_function("last_value").name
-    'last'
-    """
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        known = ", ".join(function.name for function in FUNCTIONS)
-        raise ValueError(f"there is no merge function {name!r}; there are {known}") from None
 
 
 class MergeChoice(NamedTuple):
@@ -153,18 +105,10 @@ def parse_choice(text: str) -> MergeChoice:
     >>> parse_choice(" last_value ").text, parse_choice("sum decimal(12, 2)").text
     ('last', 'sum decimal(12,2)')
     """
-    found = _CHOICE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"'{text}' must be a merge function, and after it, for fields of text, {TYPES}")
-    name, word, precision, scale = found.groups()
-    function = merge_function(name)
+    function, word, precision, scale = choice_parts(text)
     if precision is None:
         return MergeChoice(function, {"long": pa.int64(), "text": pa.large_binary(), None: None}[word])
-    if not 1 <= int(precision) <= DIGITS or int(scale or 0) > int(precision):
-        raise ValueError(
-            f"decimal({precision},{scale or 0}): it has 1 to {DIGITS} digits, and the scale is not above them"
-        )
-    return MergeChoice(function, pa.decimal128(int(precision), int(scale or 0)))
+    return MergeChoice(function, pa.decimal128(precision, scale))
 
 
 def refusal(function: MergeFunction, data_type: Any) -> str | None:

@@ -36,7 +36,6 @@ from mutator.rules.merge_functions import (
     Bounds,
     Entries,
     Mark,
-    MergeFunction,
     NotOfType,
     aged,
     bounds_after,
@@ -49,6 +48,7 @@ from mutator.rules.merge_functions import (
     shown,
     span,
 )
+from mutator.rules.merge_names import MergeFunction
 from mutator.rules.order_columns import column_type, encoded_lowest, ranks, to_column, to_value
 from mutator.rules.order_values import lowest_order
 from mutator.rules.register import RECORD, TOMBSTONE, Old, Olds, RowFields, with_values
@@ -305,7 +305,7 @@ def wrong_entries(entries: Any, of_rows: Any) -> str | None:
 
     of_rows: the order values of the rows, a pa.Array; None if they are not known.
 
-    >>> from mutator.rules.merge_functions import merge_function
+    >>> from mutator.rules.merge_names import merge_function
     >>> form = entries_type(merge_function("max"), pa.int64(), pa.int64())
     >>> wrong_entries(pa.array([[{"order": 1, "value": 7}, {"order": 3, "value": 5}], None], form), pa.array([3, 1]))
     >>> wrong_entries(pa.array([[{"order": 4, "value": 7}]], form), pa.array([3]))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.rules.merge_functions import NEWEST, counted_type, fold
+from mutator.rules.merge_functions import counted_type, fold
+from mutator.rules.merge_names import NEWEST
 from mutator.rules.merged_fields import MergedKey, Merging, as_counted, differs
 from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_values import lowest_order

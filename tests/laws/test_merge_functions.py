@@ -32,13 +32,11 @@ from mutator.rules.merge_columns import (
     span_columns,
 )
 from mutator.rules.merge_functions import (
-    FUNCTIONS,
     NO_BOUNDS,
     Bounds,
     Entries,
     Entry,
     Mark,
-    MergeFunction,
     aged,
     bounds_after,
     counted_type,
@@ -47,12 +45,12 @@ from mutator.rules.merge_functions import (
     implied,
     limits,
     meet,
-    merge_function,
     refusal,
     sealed,
     shown,
     span,
 )
+from mutator.rules.merge_names import FUNCTIONS, MergeFunction, merge_function
 from tests.support.effort import share
 
 UNSET = "~"

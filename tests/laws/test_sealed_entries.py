@@ -106,7 +106,7 @@ def in_directory(rng: random.Random, clock: Clock, engines: Sequence[str], work:
         places: Any = {"master": str(master), "feed": [str(feed)], "output": str(place.output)}
         report = local_engine.mutate(settings, **places, engine=rng.choice(engines))
         found = {}
-        for line, sides in place.lines():
+        for line, sides in place.records():
             key, _, *values = line.split(",")
             entries = {name: sides.get(f"entries.{2 + number}") or () for number, name in enumerate(FIELDS)}
             found[key] = (

@@ -83,7 +83,7 @@ class Form:
 
     def name_of(self, number: int) -> str:
         """Return the name of a field in settings; of an ordinal, that in the feed."""
-        return "pqr"[number] if self.header else str(number + (2 if self.by_file else 3))
+        return "pqr"[number] if self.header else str(number + self.before + 1)
 
     def order_of(self, text: str) -> int:
         return int(text) if text.isdigit() else next(n for n in range(HIGHEST) if self.order_text(n) == text)
@@ -244,6 +244,8 @@ class Directory:
         whole = {"sync.mode": "full", "snapshot.as.of": self.form.order_text(as_of)}
         if "field.names" in settings:
             whole["field.names"] = ",".join(["id", "at", *self.fields])
+        if self.form is MOVING:
+            whole["partitioned.by"] = "p=2"  # the ordinals of a row without an op code
         self._merged(rows, rng, {**settings, **whole}, op=False)
         upserts = (one._replace(order=max(one.order, as_of)) for one in rows)
         self.model.run([Mutation("T", None, as_of), *upserts])

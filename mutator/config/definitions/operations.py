@@ -11,7 +11,6 @@ from mutator.rules.conditions import Condition
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import ENVELOPES, chosen_by
 from mutator.rules.field_choice import FieldChoice
-from mutator.rules.merge_functions import MergeChoice
 from mutator.rules.snapshot_times import FirstTime, TimeField
 
 
@@ -199,7 +198,7 @@ class OpSpec:
         "function](merging.md) `first`, `min`, `max`, `sum`, `last_non_null` or `first_non_null`. Later runs keep it",
         unset="last",
     )
-    merges: tuple[tuple[Any, MergeChoice], ...] = ()  # fields, and their functions
+    merges: tuple[tuple[Any, str], ...] = ()  # fields, and their functions
     others: tuple[str, ...] | None = defined(
         DELETES,
         "feed.other.tables",
