@@ -64,7 +64,7 @@ class LastWins(Register):
         """Whether a record that has no mutation is deleted by absence."""
         return self.meet_key(None, Old(RECORD)).decision.master != "kept"
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> Any:
         return next(name for name, register in globals().items() if register is self)
 
     def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:

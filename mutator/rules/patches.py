@@ -33,10 +33,10 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Flags, Ints, exchanged, rows_between
 from mutator.rules.field_by_field import NEVER, FieldByField, SetFields, last_of, own_orders
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, orders_of_fields
-from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, Competing, competing, folded, folded_lows
+from mutator.rules.last_wins import LAST_WINS, REPLACED, SNAPSHOT, Competing, LastWins, competing, folded, folded_lows
 from mutator.rules.merge_columns import EntryColumns, left_columns
-from mutator.rules.merged_fields import Merging, counted, has_own
-from mutator.rules.order_columns import flags
+from mutator.rules.merged_fields import CLEARED, Merging, counted, has_own
+from mutator.rules.order_columns import flags, to_column
 from mutator.rules.patched_key import (
     DELETED,
     LATE_ON_TOMBSTONE,
@@ -109,7 +109,9 @@ class Patches(Register):
     @property
     def replacing(self) -> Register:
         """The register of replaced partitions, whose rows set all fields."""
-        return REPLACED
+        if self.merging is None:
+            return REPLACED
+        return ReplacedRecords(REPLACED.table, place=REPLACED.place, order_type=self.order_type, kept=self.side_columns)
 
     @property
     def whole(self) -> Register:
@@ -260,3 +262,31 @@ class Patches(Register):
         yield from (
             (UPDATED, LATE_TOUCH) if kind == "delete" else (LATE_TOUCH, LATE_ON_TOMBSTONE, WAITS, WAITING, DELETED)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedRecords(LastWins):
+    """The register of replaced partitions of a place with merge functions: what is older than a row counts no more."""
+
+    order_type: str = ""
+    kept: tuple[Any, ...] = ()  # the side columns of the place
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.table, self.full, self.place, self.order_type, self.kept)
+
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
+        """Decide as ``REPLACED`` does, and give each row its own order value as that of the last delete."""
+        for met in super().meet(events, olds, floor):
+            if met.decision.result in ("write", "touch"):
+                orders = events.bag.rows("orders", events.last[met.keys])
+                columns = [orders if one.name == CLEARED else pa.nulls(len(orders), one.type) for one in self.kept]
+                met = met._replace(sides=pa.StructArray.from_arrays(columns, fields=list(self.kept)))
+            yield met
+
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
+        """Decide about one key, as ``meet`` does."""
+        met = super().meet_key(folded, old, floor)
+        if folded is None or met.decision.result not in ("write", "touch"):
+            return met
+        order = to_column(self.order_type, [folded.last.order])[0].as_py()
+        return met._replace(sides=tuple(order if one.name == CLEARED else None for one in self.kept))
