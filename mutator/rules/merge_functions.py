@@ -114,6 +114,7 @@ def parse_choice(text: str) -> MergeChoice:
 def refusal(function: MergeFunction, data_type: Any) -> str | None:
     """Return why a function does not take fields of an Arrow type, and the cure; None if it does.
 
+    >>> from mutator.rules.merge_names import merge_function
     >>> refusal(merge_function("max"), pa.date32())
     >>> refusal(merge_function("sum"), pa.float64())
     'sum does not take double: in another order the same values add up to another sum. Make the field a decimal'
@@ -134,6 +135,7 @@ def refusal(function: MergeFunction, data_type: Any) -> str | None:
 def counted_type(function: MergeFunction, data_type: Any) -> Any:
     """Return the type of the values in entries: a sum of many values may be longer than each of them.
 
+    >>> from mutator.rules.merge_names import merge_function
     >>> counted_type(merge_function("sum"), pa.int64()), counted_type(merge_function("min"), pa.int64())
     (Decimal128Type(decimal128(38, 0)), DataType(int64))
     """
