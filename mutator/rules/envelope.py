@@ -170,9 +170,9 @@ class FirstOfFile(Protocol):
 
 
 class LineMarks(NamedTuple):
-    """What some lines have. Each pattern begins with a literal, by which it is found fast."""
+    """What some lines have."""
 
-    any_of: tuple[re.Pattern[bytes], ...]  # few lines have one of these
+    any_of: tuple[bytes, ...]  # few lines have one of these texts
     line: re.Pattern[bytes]  # and these lines have this, too
 
 
@@ -183,11 +183,15 @@ class Envelope(ABC):
     unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
     changes_keys: ClassVar[bool] = False  # one row may delete a key and upsert another one, in this order
     arrival: ClassVar[bytes | None] = None  # the op code of a row with a new key, whose old one another row deletes
-    marks: ClassVar[LineMarks | None] = None  # of lines with a new key and unset fields; None: any may be one
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
     about: str | None = None  # what the records of a file are of, such as a table; all files of a feed must share it
     sources: tuple[str, ...] = ()  # that the first rows of a file name, as ``epochs`` does
     epochs: Epochs = NO_EPOCHS  # of the sources that rows name
+
+    @property
+    def marks(self) -> LineMarks | None:
+        """The marks of lines with a new key and unset fields; None: any line may be one."""
+        return None
 
     @property
     def fields(self) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ class MarkedLines:
     >>> from types import SimpleNamespace
     >>> from mutator.formats.content import Window
     >>> content = SimpleNamespace(window=Window(), blocks=lambda: [b"one\ntwo\nthree x\nfour\n"])
-    >>> found = MarkedLines(content, LineMarks((re.compile(b"x"),), re.compile(b"e")), before=1)
+    >>> found = MarkedLines(content, LineMarks((b"x",), re.compile(b"e")), before=1)
     >>> list(found.blocks()), found.offsets(np.array([0, 4])).tolist()
     ([b'two\nthree x\n'], [4, 8])
     """
@@ -34,7 +34,7 @@ class MarkedLines:
         self._lines, self._offsets = list[bytes](), list[int]()
         for start, chunk in chunks(content.blocks(), content.window):
             end = 0
-            for at in sorted(match.start() for mark in marks.any_of for match in mark.finditer(chunk)):
+            for at in sorted(at for mark in marks.any_of for at in _places(chunk, mark)):
                 if at < end:
                     continue
                 begin, line_end = chunk.rfind(b"\n", 0, at) + 1, chunk.find(b"\n", at) + 1 or len(chunk)
@@ -66,6 +66,14 @@ class MarkedLines:
         """Return the offsets in the file of lines. found: their offsets in this content."""
         begins = np.cumsum([0, *map(len, self._lines)])[:-1]
         return np.array(self._offsets, np.int64)[np.searchsorted(begins, found)]
+
+
+def _places(chunk: bytes, mark: bytes) -> Iterator[int]:
+    """Yield the offsets of a text. A search for bytes takes two thirds of the time of one for a pattern."""
+    at = chunk.find(mark)
+    while at >= 0:
+        yield at
+        at = chunk.find(mark, at + len(mark))
 
 
 def change_fields(content: Content) -> list[Any]:

@@ -46,6 +46,7 @@ class ConnectType(NamedTuple):
 
     data_type: Any  # pa.DataType
     read: Read
+    is_list: bool = False
 
 
 class Said(NamedTuple):
@@ -85,7 +86,7 @@ def type_of(field: Mapping[str, Any]) -> ConnectType:
     if kind == "array":
         items = field.get("items") or {}
         inner = None if (items.get("name") or "") in TIMES else _PLAIN.get(items.get("type") or "")
-        return ConnectType(pa.string() if inner is None else pa.list_(inner), as_it_is)
+        return ConnectType(pa.string() if inner is None else pa.list_(inner), as_it_is, is_list=True)
     return ConnectType(_PLAIN.get(kind or "", pa.string()), as_it_is)
 
 

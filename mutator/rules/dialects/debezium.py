@@ -67,7 +67,7 @@ from mutator.rules.dialects.messages import (
     table_name,
     with_values,
 )
-from mutator.rules.dialects.unsent_values import IN_JSON, no_values, unsent
+from mutator.rules.dialects.unsent_values import IN_JSON, IN_VALUES, no_values, unsent
 from mutator.rules.envelope import FirstOfFile, Keys, LineMarks, Unwrapped
 from mutator.rules.epochs import UNNAMED
 from mutator.rules.order_columns import flags
@@ -77,6 +77,7 @@ CODES = {spelled: code for code in (*_UPSERTS, _DELETE, _TRUNCATE) for spelled i
 CODES |= {b"m": b"message", b"M": b"message"}
 _ACTS = {*_UPSERTS, _DELETE, _TRUNCATE}
 _IMAGES = ("after", "before")
+_NEW_KEY = re.compile(rb'"(?:__)?op"\s*:\s*"[cC]"|"before"\s*:\s*\{')  # in a line with a new key
 _NEW_MEMBER = "which none of the first rows of the table has; name it in output.schema"
 
 
@@ -85,12 +86,17 @@ class DebeziumRows(MessageRows):
     """What both dialects of Debezium share."""
 
     update, delete, arrival, kind, no_key = b"u", b"d", b"c", "op", NO_KEY
-    marks = LineMarks(IN_JSON, re.compile(rb'"(?:__)?op"\s*:\s*"[cC]"|"before"\s*:\s*\{'))
     sends_all = "REPLICA IDENTITY FULL sends all values"
     unit: str | None = None
     decimals: str | None = None
     key_files: str | None = None  # where the keys of messages are, as the user gives it
     types: Mapping[str, ConnectType] = field(default_factory=dict, hash=False, compare=False)  # from the schema
+
+    @property
+    def marks(self) -> LineMarks:
+        """The marks of lines with a new key and unset fields."""
+        has_lists = not self.types or any(one.is_list for one in self.types.values())
+        return LineMarks(IN_JSON if has_lists else IN_VALUES, _NEW_KEY)
 
     @property
     def typed(self) -> tuple[str, ...]:

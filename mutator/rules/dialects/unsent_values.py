@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,10 +35,14 @@ _PLACEHOLDERS = [
 ]
 _SHORTEST = min(map(len, _PLACEHOLDERS))
 
-# Any of these in a line of JSON; the last are the bytes of the text, as a list has them.
+# A line of JSON with a placeholder has one of these; without lists, one of the first two.
+IN_VALUES = (_PLACEHOLDER.encode(), _IN_BASE64.encode())
+_BYTES = [*_PLACEHOLDER.encode()]
 IN_JSON = (
-    *(re.compile(one.encode()) for one in (_PLACEHOLDER, _IN_BASE64, _IN_UUIDS)),
-    re.compile(rb"95,\s*95,\s*100,\s*101,\s*98,"),
+    *IN_VALUES,
+    _IN_UUIDS.encode(),
+    json.dumps(_BYTES, separators=(",", ":")).encode(),
+    json.dumps(_BYTES).encode(),
 )
 
 
