@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mutator import config as configuration
 from mutator.cli import main
+from mutator.pipeline.explain.master import explain_master
 from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES
 from mutator.workflow import directory
 from mutator.workflow.directory.explain import explain
@@ -131,3 +132,30 @@ def test_fields_that_are_not_known_have_their_own_order_values(tmp_path: Path, c
     assert main(["explain", str(master), "1"]) == 0
     shown = capsys.readouterr().out
     assert "  id, at, name: order value 5, not known\n  price: order value 3, not known\n" in shown
+
+
+def test_values_of_merge_functions_are_combined_whatever_is_known_of_the_first_master(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "field.merge.sales": "sum long", "field.merge.best": "max long", "op": "", "order_by": "at"}
+    del settings["unset.value"], settings["op.code.in.master"]
+    master = tmp_path / "empty"
+    master.mkdir()
+    feeds = []
+    for number, rows in enumerate([["n,1,10,10", "n,4,5,5"], ["n,3,7,7", "n,2,9,9"]]):
+        feeds.append(tmp_path / f"feed{number}")
+        feeds[-1].mkdir()
+        (feeds[-1] / f"f_{number}.csv").write_text("\n".join(["id,at,sales,best", *rows, ""]))
+        output = tmp_path / f"out{number}"
+        local_engine.mutate(settings, master=str(master), feed=[str(feeds[-1])], output=str(output))
+        master = output
+
+    def outcomes(before: str | None) -> list[Any]:
+        found = explain_master(
+            str(master), ["n"], configuration.parse(settings), feed=[*map(str, feeds)], before=before
+        )
+        assert not any(step.differs for step in found.steps)
+        decided = [one for step in found.steps for one in step.decided.values()]
+        return [[(one.mutation.order, one.outcome) for one in own.outcomes] for own in decided]
+
+    known = [[(1, "combined"), (4, "inserted")], [(2, "combined"), (3, "updated")]]
+    assert outcomes(str(tmp_path / "empty")) == known
+    assert outcomes(None) == [[(order, None if name != "combined" else name) for order, name in one] for one in known]

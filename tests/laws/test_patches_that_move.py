@@ -6,7 +6,8 @@ Both take the same runs of typed rows, with late rows, ties, deletes and truncat
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mutator
 from mutator.frames.dataset import Dataset
 from tests.support import local_engine
 from tests.support.effort import law
@@ -36,7 +38,11 @@ KINDS: dict[str, dict[str, str]] = {
     "ignore": {"noop.ignore": "n"},
 }
 PLACES = ("p", "q", "q,p", "bucket(q,3)")
-MOVED = ("moved in", "moved out")
+
+
+def moved(report: Any, way: str) -> int:
+    """Return the number of records that moved into partitions, or out of them."""
+    return sum(one.get(f"moved {way}", 0) for one in report.partitions)
 
 
 def row(rng: random.Random, orders: int) -> dict[str, Any]:
@@ -58,8 +64,9 @@ def put(directory: Path, rows: Sequence[dict[str, Any]], rng: random.Random) -> 
 class Runs:
     """A master, from run to run."""
 
-    def __init__(self, work: Path, **settings: str) -> None:
-        self.work, self.settings, self.count = work, {**SETTINGS, **settings}, 0
+    def __init__(self, work: Path, on: Callable[..., Any] | None = None, **settings: str) -> None:
+        """on: merges without a seed, on Spark; None: local."""
+        self.work, self.on, self.settings, self.count = work, on, {**SETTINGS, **settings}, 0
         (work / "out0").mkdir(parents=True)
 
     def run(self, feed: Path, rng: random.Random, **settings: str) -> Any:
@@ -67,7 +74,8 @@ class Runs:
         self.count += 1
         output = str(self.work / f"out{self.count}")
         own = {"memory.bytes": rng.choice(["40", "134217728"]), "num.reducer": rng.choice("127"), **settings}
-        report = local_engine.mutate({**self.settings, **own}, **places, output=output, seed=rng.randrange(9))
+        merge = self.on or partial(local_engine.mutate, seed=rng.randrange(9))
+        report = merge({**self.settings, **own}, **places, output=output)
         verified = local_engine.verify(output)
         assert verified.differences == ()
         rows = sorted(Dataset(output).to_arrow().to_pylist(), key=lambda one: one["id"])
@@ -91,7 +99,22 @@ def test_a_partitioned_master_has_what_one_without_partitions_has(kind: str, rng
             leaves = {name for name in (*found, *counts) if name.startswith(("feed ", "master ", "tombstones"))}
             leaves |= {"tied", "out of order", "revived", "partly cleared", "rows cleared", "late after the seal"}
             assert {name: found.get(name) for name in leaves} == {name: counts.get(name) for name in leaves}
-            assert report.counts.get("moved in", 0) == report.counts.get("moved out", 0)
+            assert moved(report, "in") == moved(report, "out")
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("kind", ["wait", "merge or insert"])
+def test_records_move_on_spark(kind: str, sc: Any, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    plain = Runs(tmp_path / "plain", **KINDS[kind])
+    moving = Runs(tmp_path / "moving", partial(mutator.mutate, sc), **KINDS[kind], **{"partitioned.by": "q,p"})
+    count = 0
+    for number in range(2):
+        put(feed := tmp_path / f"feed{number}", [row(rng, 12) for _ in range(12)], rng)
+        found = moving.run(feed, rng)
+        assert found[:2] == plain.run(feed, rng)[:2]
+        count += moved(found[3], "in")
+    assert count
 
 
 def test_whole_rows_in_their_own_partitions_are_not_searched_for(tmp_path: Path) -> None:

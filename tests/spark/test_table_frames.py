@@ -62,6 +62,19 @@ def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings:
     assert frame.where("id < 10").groupBy("shop").count().count() == 3
 
 
+def test_patches_and_merge_functions_in_frames(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    table = Table.create(
+        str(tmp_path / "t"), {**settings, "field.merge.sold": "sum", "ignore.null.updates": "name", "num.reducer": "2"}
+    )
+    schema = "id long, at long, op string, sold long, name string"
+    table.apply(spark.createDataFrame([(1, 1, "U", 5, "one"), (2, 1, "U", 7, "two")], schema))
+    table.apply(spark.createDataFrame([(1, 3, "U", 2, None), (2, 2, "D", None, None), (2, 4, "U", 1, "new")], schema))
+    table.apply(spark.createDataFrame([(1, 2, "U", 4, "late"), (2, 3, "U", 8, None)], schema))
+    same(table, spark)
+    found = sorted((row["id"], row["at"], row["sold"], row["name"]) for row in table.scan().to_pylist())
+    assert found == [(1, 3, 11, "late"), (2, 4, 9, "new")]
+
+
 @pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("fault", [None, "sizes that differ from the log", "hashes that are equal"])
 def test_files_of_one_size(

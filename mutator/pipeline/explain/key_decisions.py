@@ -178,7 +178,7 @@ def decide_key(
     possible: tuple[str, ...] = ()
     met_floor = floor if truncates or before.kind != "record" or ordered else None
     folded, old = _met_by(register, before, ordered, absences, known_floor)
-    left = {one.place for one in folded.left} if folded is not None else set()
+    left = _left(folded)
     if folded is not None and as_of is not None:
         folded = raised(folded, as_of)
     line: str | None = register.line(folded, old, met_floor)
@@ -241,7 +241,7 @@ def refined(decided: Decided, after: Held, register: Register) -> Decided:
     *others, last = decided.outcomes or (None,)
     if last is None or last.outcome is not None or "superseded" in last.possible:
         return decided if decided.after is not None else replace(decided, after=after)
-    results = _results(after, last.mutation)
+    results = _results(after, last.mutation, register)
     found = {
         decision.winner
         for decision in register.decisions(kind_of(last.mutation))
@@ -253,11 +253,14 @@ def refined(decided: Decided, after: Held, register: Register) -> Decided:
     return replace(decided, outcomes=(*(one for one in others if one is not None), outcome), after=after)
 
 
-def _results(after: Held, winner: KeyMutation) -> tuple[str, ...]:
+def _results(after: Held, winner: KeyMutation, register: Register) -> tuple[str, ...]:
     """Return the results of lines of the truth table that leave a record or tombstone behind."""
     is_winner = after.order == winner.order
     if after.kind == "record":
-        return ("write", "touch", "rewrite") if is_winner else ("keep",)
+        changing = ("write", "touch", "rewrite")
+        if not is_winner and not register.one_decides:  # an older mutation may set a field of the record
+            return (*changing, "keep")
+        return changing if is_winner else ("keep",)
     if after.waits:
         return ("bury", "wait", "keep tombstone")
     if after.kind == "tombstone":
@@ -327,9 +330,19 @@ def _met_by(
     known_floor: Any = None,
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
-    rows = [(one.place, (one.is_delete, one.content, one.unset)) for one in mutations]
     old = rules.Old(before.kind, order_met(before, register.full, absences), before.content, before.sides, known_floor)
-    return register.fold_key(rows) if rows else None, old
+    return _folded_by(register, mutations), old
+
+
+def _folded_by(register: Register, mutations: Sequence[KeyMutation]) -> rules.Folded | None:
+    """Return what a fold leaves of a key's mutations, by their precedence; None without any."""
+    rows = [(one.place, (one.is_delete, one.content, one.unset)) for one in mutations]
+    return register.fold_key(rows) if rows else None
+
+
+def _left(folded: rules.Folded | None) -> set[tuple[Any, ...]]:
+    """Return the precedence of the mutations that a fold left; empty if only the last one is."""
+    return set() if folded is None else {one.place for one in folded.left}
 
 
 def kind_of(mutation: KeyMutation) -> str:
@@ -342,7 +355,8 @@ def _without_before(register: Register, ordered: Sequence[KeyMutation]) -> Decid
     if not ordered:
         return Decided((), None, None, None, None)
     winner = ordered[-1]
-    outcomes = [_superseded(one, winner) for one in ordered[:-1]]
+    left = _left(_folded_by(register, ordered))
+    outcomes = [_combined(one, winner, None) if one.place in left else _superseded(one, winner) for one in ordered[:-1]]
     return Decided((*outcomes, Outcome(winner, None, _possible_outcomes(winner, register))), None, None, None, None)
 
 

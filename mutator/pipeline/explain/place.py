@@ -23,7 +23,7 @@ from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.feed_reading import feed_reading, survey_of_master
 from mutator.pipeline.explain.held import ByPartition, held_in, held_in_unmanaged
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
-from mutator.pipeline.explain.key_decisions import KeyMutation
+from mutator.pipeline.explain.key_decisions import NOTHING, KeyMutation
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
@@ -218,6 +218,8 @@ def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | Non
         if known is not None:
             return held_in(path, known, key.wanted, register_of(config, key.rows, full=False)), None
         survey = key.survey if key.survey.master_path == path else survey_of_master(config, path)
+        if not survey.master:
+            return {None: NOTHING}, None
         return held_in_unmanaged(feed_reading(config, survey, feed[:1]), key.wanted), None
     except MutatorError as fault:
         return None, fault.message

@@ -186,7 +186,7 @@ class _Walk:
             rows=self._with_paths(rows),
             gone=gone if may_have_more else {},
             now=now,
-            register=register_of(config, self._key.rows, full=is_full and not overwrites),
+            register=register_of(config, self._key.rows, full=is_full and not overwrites, now=now),
             as_of=at,
             inside=partial(self._inside, config, paths) if is_of_part else None,
             overwrites=overwrites,
