@@ -43,7 +43,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     overrides = options.settings_of(arguments)
     overridden = parse_overrides(overrides)
-    settings = read_settings(arguments.config, overrides)
+    settings = {**read_settings(arguments.config, overrides), **({"history": "on"} if arguments.history else {})}
     whole = with_settings_of(arguments.dataset, settings)
     config = parse(whole, arguments.config or "the command line", overridden)
     opened = table_runner(config.effort.runner, arguments)
@@ -113,6 +113,7 @@ CREATE = Command(
         TABLE_PLACE,
         *options.CONFIG,
         options.PARTITIONED_BY,
+        option("--history", action="store_true", help="keep every version of each record (history=on)"),
         option("--dataset", old="--from", metavar="DIR", help="dataset whose rows the table begins with"),
         option(
             "--buckets",

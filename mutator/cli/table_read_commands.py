@@ -17,13 +17,16 @@ from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE,
 from mutator.config import parsers
 from mutator.errors import error
 
+VALID_AT = option(
+    "--valid-at", metavar="TIME", help="of a table with history, what held at this value of the order field"
+)
 VERSION = option("--version", type=VERSION_TYPE, metavar="V", help="version or tag (default the newest)")
 
 
 def _scan(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     import pyarrow as pa
 
-    from mutator.table.scan import limited, schema_of
+    from mutator.table.scan import limited
     from mutator.table.table import Table
 
     if arguments.version is not None and arguments.as_of is not None:
@@ -31,8 +34,9 @@ def _scan(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     columns = None if arguments.columns is None else parsers.text_parts(arguments.columns)
     table = Table(arguments.table)
     snapshot = table.at(arguments.version, arguments.as_of)
-    batches = table.scan(columns, arguments.where, version=snapshot.version.number)
-    reader = pa.RecordBatchReader.from_batches(schema_of(snapshot, columns), limited(batches, arguments.limit))
+    how = {"valid_at": arguments.valid_at, "current": arguments.current}
+    rows = table.scan(columns, arguments.where, version=snapshot.version.number, **how)
+    reader = pa.RecordBatchReader.from_batches(rows.schema, limited(rows, arguments.limit))
     yield rows_answer(reader, arguments, "row")
 
 
@@ -42,6 +46,11 @@ def _get(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     table = Table(arguments.table)
     place = {"version": arguments.version, "partition": arguments.partition}
+    if arguments.history or arguments.valid_at is not None:
+        rows = table.versions(arguments.key, **place, valid_at=arguments.valid_at)
+        each = [rows.slice(number, 1) for number in range(rows.num_rows)]
+        yield Answer(lines_of(each, None, as_json=arguments.json), code=0 if each else 3)
+        return
     versions = table.history(arguments.key, **place) if arguments.all else None
     records = table.records(arguments.key, **place) if versions is None else []
     found = bool(records if versions is None else versions)
@@ -73,6 +82,8 @@ SCAN = Command(
         ),
         VERSION,
         option("--as-of", metavar="TIME", help="the newest version that was committed at or before this time"),
+        VALID_AT,
+        option("--current", action="store_true", help="of a table with history, only the records as they are now"),
         FORMAT,
         FILE,
         option("--limit", type=option_type(parsers.whole), metavar="N", help="at most N rows"),
@@ -91,6 +102,8 @@ GET = Command(
         TABLE,
         option("key", nargs="+", metavar="KEY", help="value of each key field: several words, or one with commas"),
         option("--all", action="store_true", help="every version of the record that is still there"),
+        option("--history", action="store_true", help="of a table with history, all versions of the record"),
+        VALID_AT,
         VERSION,
         option("--partition", metavar="DIR", help="only in this partition, such as store_id=7"),
         options.JSON,

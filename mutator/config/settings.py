@@ -15,7 +15,15 @@ from mutator.config.audience import Audience
 from mutator.config.definitions.files import InputSpec, OutputSpec
 from mutator.config.definitions.operations import OpSpec
 from mutator.config.definitions.rows import KeySpec, OrderSpec, RowSpec, TextSpec
-from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
+from mutator.config.definitions.runs import (
+    SHOWN,
+    EffortSpec,
+    HistorySpec,
+    LimitSpec,
+    OperationSpec,
+    RetentionSpec,
+    WorkflowSpec,
+)
 from mutator.config.definitions.setting import attribute
 from mutator.errors.display import one_line
 from mutator.errors.parts import plain
@@ -24,6 +32,7 @@ from mutator.rules.shown_fields import ShownFields
 __all__ = [
     "Config",
     "EffortSpec",
+    "HistorySpec",
     "InputSpec",
     "KeySpec",
     "LimitSpec",
@@ -64,6 +73,7 @@ class Config:
     output: OutputSpec = field(default_factory=OutputSpec)
     limits: LimitSpec = field(default_factory=LimitSpec)
     retention: RetentionSpec = field(default_factory=RetentionSpec)
+    history: HistorySpec = field(default_factory=HistorySpec)
     effort: EffortSpec = field(default_factory=EffortSpec)
     workflow: WorkflowSpec = field(default_factory=WorkflowSpec)
     wording: WordingSpec = field(default_factory=WordingSpec)

@@ -170,11 +170,12 @@ class Commit:
     seconds: float = 0.0
     # That it merged, or took over with tombstones: commit time of the tombstones that it left, and highest order value
     absences: tuple[Absence, ...] = ()
+    truncates: tuple[str, ...] = ()  # of a table with history: order values of all truncates so far, ascending
 
     @property
     def has_newest_members(self) -> bool:
         """Whether it has members that only the newest format version has."""
-        return self.floor is not None or bool(self.parts) or EPOCHS in (self.spec or ())
+        return self.floor is not None or bool(self.parts or self.truncates) or EPOCHS in (self.spec or ())
 
     @property
     def snapshots(self) -> tuple[Part, ...]:
@@ -206,6 +207,7 @@ class Commit:
             "floor": self.floor,
             "snapshot": self.snapshot,
             "parts": self.parts,
+            "truncates": self.truncates,
             "records": self.records,
             "tombstones": self.tombstones,
             "parent": self.id,

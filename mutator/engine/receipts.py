@@ -40,6 +40,7 @@ class SplitReceipt(NamedTuple):
     floor: Any = None  # highest order value of a truncate
     halves: int = 0  # mutations of a row beyond its first
     newer: Future | None = None  # order values above the one that the snapshot is as of
+    truncated: frozenset[Any] = frozenset()  # order values of the truncates
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())
@@ -139,3 +140,8 @@ class Receipts:
         """The highest order value of a truncate; None without one."""
         floors = (one.floor for one in self.ledger.splits.values())
         return max((floor for floor in floors if floor is not None), default=None)
+
+    @property
+    def truncates(self) -> frozenset[Any]:
+        """The order values of all truncates."""
+        return frozenset[Any]().union(*(one.truncated for one in self.ledger.splits.values()))

@@ -21,6 +21,7 @@ NAMES = frozenset(
         "apply.hidden.written",
         "apply.keys.written",
         "apply.tombstones.written",
+        "apply.events.written",
         "archive.directory",
         "archive.done",
         "archive.failed.directory",

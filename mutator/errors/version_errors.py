@@ -14,6 +14,11 @@ VERSIONS: dict[int, dict[str, str]] = {
             "mutator table export {word {path}} DIR (in Python: Table.export)"
         ),
         "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
+        "table.history": "{history=on}: {why}; {cure}",
+        "table.history.none": (
+            "{path}: the table was created without history, so it has no {what}; create another one with {history=on}"
+        ),
+        "table.valid.at": "{path}: {value} is not an order value of the table: {why}",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",
         "table.frame.option": "format mutator: option {option}; expected is {known}",

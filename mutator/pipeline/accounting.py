@@ -63,6 +63,7 @@ class Result:
     expired: Any  # highest order value of a tombstone that expired, None if none did
     floor: Any  # highest order value of a truncate, or that of a snapshot; None without one
     highest: Any  # highest order value of a winner, None without winners
+    truncates: frozenset[Any] = frozenset()  # order values of all truncates, or that of a snapshot
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
     replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
@@ -130,6 +131,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         checked_bytes=checked_bytes,
         expired=max((order for order in expired if order is not None), default=None),
         floor=receipts.floor if plan.as_of is None else plan.as_of,
+        truncates=receipts.truncates if plan.as_of is None else frozenset([plan.as_of]),
         highest=highest,
         partitions=_by_partition(merges, lost),
         replaced=receipts.replaced,

@@ -41,11 +41,12 @@ from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, 
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
 from mutator.rules.byte_columns import Flags
+from mutator.rules.event_fold import EventFold
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_tuples import bytes_of, shown_order
 from mutator.rules.order_values import order_text, order_value
-from mutator.rules.register import Register
+from mutator.rules.register import Folding, Register
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
@@ -64,6 +65,7 @@ class Plan(Reading):
     accepts_units: bool = True  # several ones, of order values that look like times
     accepts_op_codes: bool = True  # that are not known: their rows are upserts
     register: Register = LAST_WINS
+    keeps_events: bool = False  # each mutation stays as an event, of a table with history
     operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
     replaced: frozenset[str] = frozenset()  # directories of partitions; known once the feed is read
     replace_damaged: bool = False  # files of replaced partitions may be damaged
@@ -88,6 +90,11 @@ class Plan(Reading):
     feed_settings: Mapping[str, Any] = field(default_factory=dict)  # by which the feed is read, for the manifest
     rewrites: bool = False  # all partitions are written, whether they have mutations or not
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
+
+    @property
+    def folding(self) -> Folding:
+        """What folds the feed until its events are kept, or all the way."""
+        return EventFold(self.register.leaves_one) if self.keeps_events else self.register
 
     @property
     def data_written(self) -> bool:

@@ -193,6 +193,13 @@ class RowFields(Protocol):
         """Return the field that a column of one element has."""
 
 
+class Folding(Protocol):
+    """What leaves fewer mutations of a bag."""
+
+    def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
+        """Return the mutations that are left, as ``Register.fold`` does."""
+
+
 class Register(ABC):
     """What the mutations of a key become. Immutable, and the same in every process."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, RESTORE
-from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import DATA, EVENTS, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
@@ -28,6 +28,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
 from mutator.pipeline.explain.key import Key, typed_key
 from mutator.pipeline.reports.sections import aligned
+from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.table.earlier_files import EarlierFiles, earlier_files
 
@@ -106,6 +107,15 @@ class Finder:
             for extent, position, entry in self._rows(role, key, None)
             if self._live.are_live(extent.file, np.array([position]))[0]
         ]
+
+    def event_places(self, key: Key, partition: str | None = None) -> Iterator[tuple[FileEntry, Ints, Ints]]:
+        """Yield (file, positions, entries in the key index) of the events of a key, of a table with history."""
+        found: dict[str, tuple[FileEntry, list[tuple[int, int]]]] = {}
+        for extent, position, entry in self._rows(EVENTS, key, self._checked(partition)):
+            found.setdefault(extent.file.path, (extent.file, []))[1].append((position, entry))
+        for file, places in found.values():
+            positions, entries = np.array(sorted(places), np.int64).T
+            yield file, positions, entries
 
     def written_places(self, key: Key) -> Iterator[tuple[int, bool, LiveExtent, int, int]]:
         """Yield (version, whether it is a tombstone, extent, position, entry) of each row that a version wrote.

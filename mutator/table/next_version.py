@@ -19,7 +19,7 @@ from mutator.pipeline.next_state import members_of_merge
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.order_values import order_text
+from mutator.rules.order_values import order_text, order_value
 from mutator.storage import storage_for
 from mutator.table.overwrite import Replacement
 
@@ -55,7 +55,17 @@ def version_of_result(
         defaults=_defaults_of(snapshot, plan),
         lost=0 if replaced is None else replaced.lost,
         absences=((plan.now, order_text(plan.rows.order_type, result.highest) or ""),) if plan.register.full else (),
+        truncates=_truncates_of(plan, before, result),
     )
+
+
+def _truncates_of(plan: Plan, before: Commit, result: Result) -> tuple[str, ...]:
+    """Return the order values of all truncates up to the version after another one; nothing without history."""
+    if not (plan.keeps_events and result.truncates):
+        return before.truncates
+    order_type = plan.rows.order_type
+    known = {order_value(order_type, one) for one in before.truncates}
+    return tuple(order_text(order_type, one) or "" for one in sorted(known | result.truncates))
 
 
 def _defaults_of(snapshot: Snapshot, plan: Reading) -> str | None:

@@ -20,6 +20,7 @@ from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
+from mutator.table.history import check_history
 
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
@@ -40,6 +41,9 @@ def prepare(
         config = replace(config, retention=retention)  # entries of merge functions are sealed; deletes are kept
     with said_to(config.wording.audience.writers):
         plan = replace(make_plan(config, survey, new_run_id(now / 1000), now, "blocks"), expire_before=None)
+    if snapshot.has_history:
+        check_history(plan)
+        plan = replace(plan, keeps_events=True)
     many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)

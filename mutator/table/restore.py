@@ -129,6 +129,7 @@ class _Restore:
             floor=target.version.floor,
             snapshot=target.version.snapshot,
             parts=target.version.parts,
+            truncates=target.version.truncates,
             records=target.version.records,
             tombstones=target.version.tombstones,
             files=tuple(file for file, _ in files),

@@ -35,6 +35,7 @@ from mutator.table.changes import changes_of
 from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion
+from mutator.table.history import History, wants_versions
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.outlived import reading, with_what_is_left
@@ -230,16 +231,23 @@ class Table(KeptTable):
         *,
         version: Version | None = None,
         as_of: datetime | str | None = None,
+        valid_at: object = None,
+        current: bool = False,
     ) -> Rows:
         """Return the rows of a version: an iterator over pa.RecordBatches, or by ``to_arrow()``, ``to_pandas()`` etc.
 
         columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
-        (column, operator, literal) for each condition. version, as_of: as for ``at``.
+        (column, operator, literal) for each condition. version, as_of: as for ``at``. Of a table with history, the rows
+        are all versions of records; valid_at: only those that held at this order value; current: the records now.
         """
         with named(f"{CALL}.scan()"):
             names_in("columns", columns)
             filter_in("where", where)
+            flag("current", current)
         snapshot = self.at(version, as_of)
+        if wants_versions(snapshot, valid_at, current=current):
+            history = History(snapshot)
+            return Rows(history.schema_of(columns), history.batches(columns, where, valid_at))
         return Rows(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
     def dataframe(
@@ -278,16 +286,38 @@ class Table(KeptTable):
 
         return rdd_of_batches(self.at(version, as_of), spark, columns, where, partitions)
 
-    def get(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> Any:
+    def get(
+        self,
+        key: Any,
+        *,
+        version: Version | None = None,
+        partition: str | None = None,
+        history: bool = False,
+        valid_at: object = None,
+    ) -> Any:
         """Return the record of a key as a dict; None without one.
 
         key: the value of the key, or a sequence of the values of its fields. partition: directory. Where keys are
-        unique only within a partition, and none is given, the result is a list of the records of all partitions.
+        unique only within a partition, and none is given, the result is a list of the records of all partitions. Of a
+        table with history; history: all versions of the record, a list, oldest first; valid_at: as for ``scan``.
         """
+        with named(f"{CALL}.get()"):
+            flag("history", history)
+        if history or valid_at is not None:
+            found = python_rows(self.versions(key, version=version, partition=partition, valid_at=valid_at))
+            return [*found] if history or self._finder(version).by_partition else next(iter(found), None)
         found = [one for row in self.records(key, version=version, partition=partition) for one in python_rows(row)]
         if self._finder(version).by_partition and partition is None:
             return found
         return found[0] if found else None
+
+    def versions(
+        self, key: Any, *, version: Version | None = None, partition: str | None = None, valid_at: object = None
+    ) -> Any:
+        """Return the versions of the record of a key, of a table with history, a pa.Table; arguments as for ``get``."""
+        snapshot = self.at(version)
+        wants_versions(snapshot, key, current=False)
+        return History(snapshot).of_key(key, valid_at, partition)
 
     def records(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[Any]:
         """Return the records of a key, each a pa.Table of one row; arguments as for ``get``."""

@@ -25,7 +25,7 @@ from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
-from mutator.engine.versions.index_files import Taken, path_in_table, take_over
+from mutator.engine.versions.index_files import Taken, event_path, events_taken_over, path_in_table, take_over
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
@@ -34,6 +34,7 @@ from mutator.pipeline import merge
 from mutator.pipeline.report import shown_texts
 from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.rows.row_plan import PATCHES
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.plan.run_plan import Plan
 from mutator.plan.spec_check import check_kept
@@ -183,6 +184,9 @@ def _plan(table: str, first: Commit, config: Config, path: str, known: State) ->
     if not known.is_partitioned:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
     check_kept(config.rows.order, known, path)  # now, because there is no table yet
+    if config.history.is_kept and PATCHES in known.spec:
+        why = f"{path} has had patches, and does not know what its records were before them"
+        raise error("table.history", why=why, cure="create a table without history, or from the feeds")
     created = first_snapshot(table, first).after(_commit_of(first, known))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
     return prepare(replace(created, state=replace(created.state, spec=spec)), config, [])[1]
@@ -197,11 +201,15 @@ def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, 
         for task in tasks:
             own = path_in_table(task, plan)
             new += (own, target.index_path(own), target.sides_path(own))
+            if plan.keeps_events:
+                event = event_path(own)
+                new += (event, target.index_path(event), target.sides_path(event))
         bytes_ = sum(task.part.bytes for task in tasks)
         with open_runner(bytes_) as (runner, _), expected(bytes_):
-            files: list[FileEntry] = each_on(runner)(tasks, partial(_take_over, plan, target))
+            taken: list[tuple[FileEntry, ...]] = each_on(runner)(tasks, partial(_take_over, plan, target))
+        files = tuple(file for one in taken for file in one)
         seconds = round(time.monotonic() - started, 3)
-        version = _commit_of(snapshot.version, known, run=plan.run, files=tuple(files), seconds=seconds)
+        version = _commit_of(snapshot.version, known, run=plan.run, files=files, seconds=seconds)
         created = snapshot.after(version)
         if not committed(created, version):
             raise error("table.exists", path=snapshot.table, cure=in_place_of_a_table(snapshot.table))
@@ -209,8 +217,9 @@ def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, 
         return hinted(created, version)
 
 
-def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attempt: int) -> FileEntry:
-    return take_over(plan, target, taken, attempt)
+def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attempt: int) -> tuple[FileEntry, ...]:
+    file = take_over(plan, target, taken, attempt)
+    return (file, events_taken_over(plan, target, taken, file)) if plan.keeps_events else (file,)
 
 
 def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Commit:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.file_entry import DATA, FileEntry
+from mutator.dataset.file_entry import DATA, EVENTS, TOMBSTONES, FileEntry
 from mutator.dataset.side_columns import taken_sides, tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
 from mutator.dataset.versions.packs import RESTORE, inline_of
@@ -21,6 +21,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.tombstone_columns import waits
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import EarlierForms
+from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import command, counted
@@ -92,7 +93,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Seque
     except (MutatorError, DamagedPage) as fault:
         index, why = None, _why(fault)
     if why is not None:
-        if rows is not None and not plan.keeps_orders:
+        if rows is not None and rows.orders is not None and not plan.keeps_orders:
             with suppress(ValueError):
                 rebuilt = _rebuilt(plan, file, rows)
         again = command("table", "verify", "--repair", snapshot.table)
@@ -112,6 +113,8 @@ def _side_file(plan: Reading, snapshot: Snapshot, file: FileEntry, sides: FileEn
     """Compare the side file of a file with its checksum and with the rows. orders: of the rows; None: not known."""
     own = column_of_orders(plan.rows.order_type)  # the plan of the newest version may have another order
     wanted = tuple(own if one.name == FIELD_ORDERS else one for one in plan.side_columns)
+    if file.role == EVENTS:
+        wanted = BESIDE
     try:
         with faults("Parquet"), verified_file(snapshot.table, sides) as stream:
             found = taken_sides(stream, wanted, file.rows, np.arange(file.rows))
@@ -154,9 +157,9 @@ def _why(fault: Exception) -> str:
 def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:
     """Read the rows of a file. Raises StateError, NotReadable."""
     with faults("Parquet"), verified_file(snapshot.table, file) as stream:
-        parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
+        parts = list(_tombstones(plan, stream) if file.role == TOMBSTONES else _data(plan, snapshot, file, stream))
     joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "numbers")]
-    orders = None if plan.keeps_orders and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
+    orders = None if parts[0].orders is None else pa.concat_arrays([part.orders for part in parts])
     names = [part.partitions for part in parts if part.partitions is not None]
     keys = pa.concat_arrays([part.keys for part in parts])
     waiting = [part.waits for part in parts if part.waits is not None]
@@ -165,14 +168,14 @@ def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:
 
 
 def _data(plan: Reading, snapshot: Snapshot, file: FileEntry, stream: Any) -> Iterator[VerifiedRows]:
-    layout, start = _layout(plan, snapshot, file), 0
+    layout, start, is_data = _layout(plan, snapshot, file), 0, file.role == DATA
     found = opened(stream)
     for number in range(found.metadata.num_row_groups):
         table = found.read_row_group(number, columns=list(layout.wanted), use_threads=False)
         batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
         block = trusted_block(batches, start + np.arange(table.num_rows), layout)
-        orders = None if plan.keeps_orders else block.orders()
-        names = _partitions(plan, block, layout) if plan.is_partitioned else None
+        orders = block.orders() if is_data and not plan.keeps_orders else None  # a snapshot raises those of events
+        names = _partitions(plan, block, layout) if is_data and plan.is_partitioned else None
         yield VerifiedRows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders, names)
         start += table.num_rows
 

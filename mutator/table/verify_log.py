@@ -11,7 +11,7 @@ import numpy as np
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, Commit, Left
 from mutator.dataset.directory import not_a_table
-from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import DATA, TOMBSTONES, WITH_ROWS, FileEntry
 from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
@@ -54,7 +54,7 @@ class Walk:
         for number, name in self._log.checkpoints():
             self._checkpoints.setdefault(number, []).append(name)
         self._damaged: list[Difference] = []
-        self._live = {DATA: 0, TOMBSTONES: 0}  # rows of the present version
+        self._live = dict.fromkeys(WITH_ROWS, 0)  # rows of the present version
         self._counted = True  # all version indexes so far could be read
 
     def read_log(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.commits import Commit
-from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import WITH_ROWS, FileEntry
 from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import restored_masks
@@ -73,7 +73,7 @@ def what_is_left(table: str) -> Beginning:
 
 def _add(found: Beginning, snapshot: Snapshot, *, is_earliest: bool) -> None:
     """Add the files of a version."""
-    masks, live = snapshot.masks.of_files(), {DATA: 0, TOMBSTONES: 0}
+    masks, live = snapshot.masks.of_files(), dict.fromkeys(WITH_ROWS, 0)
     for file in files_of(snapshot.files, np.arange(len(snapshot.files))):
         hidden = masks[file.path][0] if file.path in masks else np.zeros(0, np.int64)
         live[file.role] += file.rows - len(hidden)

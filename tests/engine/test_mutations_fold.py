@@ -58,6 +58,7 @@ def plan_of(order_type="long"):
         ranks=np.array([file.rank for file in files]),
         key_width=1,
         register=LAST_WINS,
+        folding=LAST_WINS,
         rows=SimpleNamespace(order_type=order_type),
         floor=None,
         by_file_name=False,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mutator.errors import MutatorError
+from tests.support.history_model import History, Version
 from tests.support.patch_model import RECORD, TOMBSTONE, WAITING, Kept, Mutation, Place
 from tests.support.patch_runs import FILE_NAMES, TEXT, Directory, model_functions
 from tests.support.text_runs import ENGINES
@@ -84,3 +85,17 @@ def test_the_program_meets_the_cases(case: dict[str, Any], engine: str, tmp_path
     assert {key: list(found[2]) for key, found in place.rows().items()} == {
         row["key"]: list(row["orders"].values()) for row in case["rows"]
     }
+
+
+@pytest.mark.parametrize("case", cases("history"))
+def test_the_model_of_history_meets_the_cases(case: dict[str, Any]) -> None:
+    fields, tracked = case["fields"], case.get("track", case["fields"])
+    place = History(fields, case["patch_unknown"])
+    for run in runs_of(case):
+        place.run(run)
+
+    def shown(key: str, one: Version) -> dict[str, Any]:
+        values = dict(zip(fields, one.values, strict=True))
+        return {"key": key, "from": one.start, "to": one.end, "set": values, "ended": one.ended}
+
+    assert [shown(key, one) for key in sorted(place.seen) for one in place.versions(key, tracked)] == case["versions"]

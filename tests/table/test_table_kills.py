@@ -23,6 +23,7 @@ from mutator.table.create import create_empty
 from mutator.table.export import export
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.restore import restore_table
+from mutator.table.table import Table
 from mutator.table.take_over import create_of
 from mutator.table.verify import verify_table
 from tests.support import local_engine
@@ -144,6 +145,23 @@ def test_killed_apply(act: Callable[..., Any], places: Path, table: str, point: 
     assert rows_of(table) == NEW
     assert open_snapshot(table).version.number == 2
     assert is_sound(table, strays=point.startswith("apply.") or point == "table.commit")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", ["apply.events.written", "table.committed"])
+def test_killed_apply_with_history(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    tables = [str(tmp_path / name) for name in ("table", "expected")]
+    for path in tables:
+        create_empty(path, {"history": "on"}, buckets=2)
+        apply_one(path, str(places / "first.csv"))
+    before = Table(tables[0]).scan().to_pylist()
+    apply_one(tables[1], str(places / "second.csv"))
+    after = Table(tables[1]).scan().to_pylist()
+    assert act("apply_one", point, table=tables[0], feed=str(places / "second.csv"))[0]
+    assert Table(tables[0]).scan().to_pylist() == (after if point == "table.committed" else before) != []
+    apply_one(tables[0], str(places / "second.csv"))
+    assert Table(tables[0]).scan().to_pylist() == after != before
+    assert is_sound(tables[0], strays=point != "table.committed")
 
 
 @pytest.mark.thorough(keep=3)

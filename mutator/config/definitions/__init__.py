@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from mutator.config.definitions.files import InputSpec, OutputSpec
 from mutator.config.definitions.operations import OpSpec
 from mutator.config.definitions.rows import KeySpec, OrderSpec, TextSpec
-from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
+from mutator.config.definitions.runs import (
+    SHOWN,
+    EffortSpec,
+    HistorySpec,
+    LimitSpec,
+    OperationSpec,
+    RetentionSpec,
+    WorkflowSpec,
+)
 from mutator.config.definitions.setting import REFERENCE, Section, Setting, settings_of
 
 PREFIX = "rsbm."  # of the original job
@@ -30,7 +38,7 @@ FIRST_DEFAULTS = 1  # where it is not recorded
 
 # In the order in which the settings of a section are shown.
 _SPECS = (
-    *(KeySpec, OrderSpec, OpSpec, InputSpec, OperationSpec, LimitSpec, RetentionSpec),
+    *(KeySpec, OrderSpec, OpSpec, HistorySpec, InputSpec, OperationSpec, LimitSpec, RetentionSpec),
     *(TextSpec, WorkflowSpec, OutputSpec, EffortSpec),
 )
 _ALL = (*(setting for spec in _SPECS for setting in settings_of(spec)), SHOWN)

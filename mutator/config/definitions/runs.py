@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from mutator.config import forms
 from mutator.config.definitions.setting import ACCEPTED, DELETES, REPORTS, SPEED, WORKFLOW, Setting, defined
 from mutator.config.forms import one_of
+from mutator.rules.field_choice import FieldChoice
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,34 @@ class RetentionSpec:
         "forget the names of merged feed files after this time",
         unset="for ever",
     )
+
+
+@dataclass(frozen=True)
+class HistorySpec:
+    """Whether a table keeps all versions of its records, and which fields make one."""
+
+    mode: str = defined(
+        DELETES,
+        "history",
+        one_of("off", "on"),
+        "off",
+        "`on`: a [table with history](history.md) keeps every version of each record, with the time from which to "
+        "which it was valid; set when the table is created",
+    )
+    tracked: FieldChoice | None = defined(
+        DELETES,
+        "history.track",
+        forms.FIELD_CHOICE,
+        None,
+        "the fields of which a change makes a [version](history.md#which-fields-make-a-version): `price,name`, or `all "
+        "except loaded_at`",
+        unset="all but those of the order value, and of `noop.ignore`",
+    )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the table keeps it."""
+        return self.mode == "on"
 
 
 @dataclass(frozen=True)

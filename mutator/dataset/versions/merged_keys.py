@@ -205,7 +205,13 @@ class MergedKeys:
         inside, end, memory = np.zeros(len(files), np.bool_), self.count, self.nbytes
         for number, file in enumerate(files):
             begins[number] = end
-            if file is None or file.rows > MOST_ROWS or memory >= MEMORY or end + file.rows > _MOST_NUMBERED:
+            if (
+                file is None
+                or file.role not in runs
+                or file.rows > MOST_ROWS
+                or memory >= MEMORY
+                or end + file.rows > _MOST_NUMBERED
+            ):
                 continue
             run = self._run_of(file, end)
             if run is not None:

@@ -105,6 +105,11 @@ class Snapshot:
         """The version, without its files."""
         return self.state.commit
 
+    @property
+    def has_history(self) -> bool:
+        """Whether the table keeps all versions of its records."""
+        return self.state.settings.get("history") == "on"
+
     def after(self, version: Commit) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""
         TableLog(self.table).check_parent(version, self.version)

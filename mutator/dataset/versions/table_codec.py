@@ -18,7 +18,7 @@ from mutator.dataset.commits import (
     Left,
     Restored,
 )
-from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, unsafe_path
+from mutator.dataset.file_entry import INDEX, WITH_ROWS, Extent, FileEntry, unsafe_path
 from mutator.dataset.state import Cleaning, Waiting
 from mutator.rules.absences import parts_of
 
@@ -29,6 +29,7 @@ _MEMBERS = (
     *("transaction", "claim", "given_up", "tags", "untagged", "cleaned", "restored", "parent", "compacted", "lost"),
     *("defaults", "seconds", "absences"),
 )
+_RARE = ("parts", "truncates")  # lists that an entry lacks if they are empty
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
 _CONTENT = ("path", "bytes", "checksum", "content")  # members of a file
 # Reasons for which a file is named.
@@ -51,7 +52,7 @@ def members_of(version: Commit) -> dict[str, Any]:
     members: dict[str, Any] = {name: getattr(version, name) for name in _MEMBERS}
     members["kind"] = version.action
     members |= {} if version.floor is None else {"floor": version.floor}
-    members |= {"parts": version.parts} if version.parts else {}
+    members |= {name: found for name in _RARE if (found := getattr(version, name))}
     members["feed"] = [vars(file) for file in version.feed]
     members["files"] = [_file_members(file, version.buckets) for file in version.files]
     for name in _STORED:
@@ -72,7 +73,8 @@ def version_of(members: dict[str, Any]) -> Commit:
     members["action"] = members.pop("kind")
     members.setdefault("floor", None)
     members["parts"] = parts_of(members.pop("parts", ()))
-    if members.keys() != {*_MEMBERS, "floor", "parts", "action"}:
+    members["truncates"] = tuple(members.pop("truncates", ()))
+    if members.keys() != {*_MEMBERS, *_RARE, "floor", "action"}:
         raise ValueError("its members are not those of this format")
     if members["action"] not in ACTIONS:
         raise ValueError(f"its kind is {members['action']}")
@@ -150,7 +152,7 @@ def _file_of(members: dict[str, Any], buckets: int) -> FileEntry:
         index=_stored_of(members["index"]),
         sides=_stored_of(members["sides"]) if "sides" in members else None,
     )
-    if sum(one.rows for one in extents) != file.rows or file.role not in (DATA, TOMBSTONES):
+    if sum(one.rows for one in extents) != file.rows or file.role not in WITH_ROWS:
         raise ValueError(f"its description of {file.path} contradicts itself")
     return file
 

@@ -90,7 +90,7 @@ def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
     The list is emptied, so that the memory of each column is free for the next ones as soon as it is copied.
     """
     columns = _emptied(parts)
-    rows, remarks = plan.register.fold(BlockBag(plan, columns))
+    rows, remarks = plan.folding.fold(BlockBag(plan, columns))
     return Mutations.of(columns.take(rows) | remarks)
 
 

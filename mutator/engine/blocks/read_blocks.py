@@ -13,6 +13,7 @@ less than sending them.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,14 +103,14 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
     content = SplitContent(plan, split, file)
     layout = plan.rows.layouts[file.layout]
     rows = rejects = ignored = lines = no_mutations = truncates = halves = 0
-    codes, floor = dict[bytes, int](), None
+    codes, truncated = dict[bytes, int](), set[Any]()
     reader = plan.block_type.read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
             if batch.truncates is not None and len(batch.truncates):
                 truncates += len(batch.truncates)
-                floor = highest(floor, _highest_of(plan, file, batch.truncates))
+                truncated |= _orders_of(plan, file, batch.truncates)
             rows, halves = rows + len(batch.block) + len(batch.rejects) - batch.halves, halves + batch.halves
             count(rows=len(batch.block) + len(batch.rejects))
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
@@ -124,18 +125,19 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
     except NotReadable as fault:
         raise damaged(file, fault) from None
     receipt = SplitReceipt(rows + truncates, rejects, ignored, lines, *content.result(), abridged(codes))
-    receipt = receipt._replace(no_mutations=no_mutations, truncates=truncates, floor=floor, halves=halves)
+    receipt = receipt._replace(no_mutations=no_mutations, truncates=truncates, halves=halves)
+    receipt = receipt._replace(floor=reduce(highest, truncated, None), truncated=frozenset(truncated))
     if batch is not None:
         yield batch, receipt
     else:
         yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
 
 
-def _highest_of(plan: Reading, file: Input, truncates: Any) -> Any:
-    """Return the highest order value of truncates. truncates: as in ``Batch``, at least one."""
-    highest = pc.max(truncates).as_py()
-    order = None if highest is None else to_value(plan.rows.order_type, highest)
-    return plan.order_of_truncate(order, file.sequence)
+def _orders_of(plan: Reading, file: Input, truncates: Any) -> set[Any]:
+    """Return the order values of truncates. truncates: as in ``Batch``."""
+    found = pc.unique(truncates).to_pylist()
+    orders = (None if one is None else to_value(plan.rows.order_type, one) for one in found)
+    return {plan.order_of_truncate(order, file.sequence) for order in orders}
 
 
 def rejected(plan: Reading, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
@@ -221,7 +223,7 @@ class Feed:
         and rows are copied in half the time where neighbours stay together.
         """
         columns = Columns(parts)
-        rows, remarks = self.plan.register.fold(BlockBag(self.plan, self.compared(columns, parts)))
+        rows, remarks = self.plan.folding.fold(BlockBag(self.plan, self.compared(columns, parts)))
         parts.clear()
         order = number_order(rows)
         by_group, pieces = grouped(columns.joined("hashes")[rows[order]], self.plan.groups)

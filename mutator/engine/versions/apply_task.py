@@ -24,6 +24,7 @@ from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
 from mutator.engine.versions.decided_rows import write
 from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
+from mutator.engine.versions.events import EventKeeper
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.meeting import Meeting
 from mutator.errors import MutatorError
@@ -56,11 +57,12 @@ def apply_group(
     """Let the winners of a group of buckets meet the live rows of a table; write what the version adds."""
     with MergingTask.opened(plan, None, group, attempt, elements) as task:
         plan, tally = task.plan, task.tally
-        parts = Parts(plan, tally, task.stack, fold_in_place)
+        writer = DeltaWriter(plan, target, group, attempt)
+        keeper = EventKeeper(plan, writer) if plan.keeps_events else None
+        parts = Parts(plan, tally, task.stack, fold_in_place if keeper is None else keeper.folded)
         by_partition = plan.rows.partitioning.by_partition
         for found in Sections(plan, task.elements, task.stack).mutations():
             parts.append(apart(found) if by_partition else found)
-        writer = DeltaWriter(plan, target, group, attempt)
         live = LiveRows(snapshot)
         indexes: list[Any] = []
         met: dict[str, list[Ints]] = {}

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staging import StagedFile
-from mutator.dataset.file_entry import DATA, INDEX, KEYS, TOMBSTONES, Extent, FileEntry, stored_here
+from mutator.dataset.file_entry import DATA, EVENTS, INDEX, KEYS, TOMBSTONES, WITH_ROWS, Extent, FileEntry, stored_here
 from mutator.dataset.side_columns import TombstoneWriter, write_sides
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
@@ -118,7 +118,7 @@ class DeltaWriter:
         self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
         self._count = 0
         self.files: list[FileEntry] = []
-        self.rows = {DATA: 0, TOMBSTONES: 0}
+        self.rows = dict.fromkeys(WITH_ROWS, 0)
 
     @property
     def buckets(self) -> BucketCounts:
@@ -126,7 +126,7 @@ class DeltaWriter:
         return self._target.buckets
 
     def write(self, role: str, delta: Delta) -> None:
-        """Write a delta. role: data or tombstones."""
+        """Write a delta. role: data, tombstones or events."""
         self.rows[role] += len(delta.hashes)
         progress.count(written=len(delta.hashes))
         if self._target.table is None or not len(delta.hashes):
@@ -161,6 +161,8 @@ class DeltaWriter:
         file = self._written(path, self._writing(role, delta.rows))
         if role == DATA:
             failpoint("apply.data.written", self._attempt)
+        elif role == EVENTS:
+            failpoint("apply.events.written", self._attempt)
         else:
             failpoint("apply.tombstones.written", self._attempt)
         index = self._index(role, path, delta, np.array([end - begin for begin, end in extents]))
@@ -172,7 +174,7 @@ class DeltaWriter:
     def _index(self, role: str, path: str, delta: Delta, counts: Ints) -> FileEntry:
         numbers = delta.row_hashes
         if numbers is None:
-            numbers = row_hashes(delta.rows) if role == DATA else np.zeros(len(delta.hashes), np.uint32)
+            numbers = np.zeros(len(delta.hashes), np.uint32) if role == TOMBSTONES else row_hashes(delta.rows)
         orders = self._plan.rows.order_type, delta.orders
         return write_key_index(self._plan, self._target, path, delta.hashes, delta.keys, numbers, counts, *orders)
 
@@ -180,7 +182,8 @@ class DeltaWriter:
         if role == TOMBSTONES:
             return lambda stream: write_tombstones(stream, rows, self._plan)
         output = self._plan.rows.output
-        return lambda stream: write_rows(stream, rows, output.schema, output.dialect.codec)
+        schema = output.schema if role == DATA else nullable(output.schema)
+        return lambda stream: write_rows(stream, rows, schema, output.dialect.codec)
 
     def _written(self, path: str, write: Callable[[BinaryIO], None]) -> FileEntry:
         if self._target.inline:
@@ -199,6 +202,8 @@ class DeltaWriter:
         name = f"part-{self._group:05d}-{self._plan.run}{f'-{number}' if number else ''}{attempt}"
         if role == TOMBSTONES:
             return f"{DIRECTORY}/tombstones/{name}.tombstones"
+        if role == EVENTS:
+            return f"{DIRECTORY}/events/{name}.events"
         partitions = {one.partition for one in extents}
         if len(partitions) > 1:
             return f"{DIRECTORY}/packed/{name}.rows"
@@ -266,6 +271,11 @@ def text_of_order(value: bytes | None) -> str | None:
 def order_bytes(text: str | None) -> bytes | None:
     """Undo ``text_of_order``."""
     return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def nullable(schema: Any) -> Any:
+    """Return a schema of rows any of whose fields may be NULL: a delete may have the key alone."""
+    return pa.schema([one.with_nullable(True) for one in schema])
 
 
 def write_rows(stream: BinaryIO, rows: Any, schema: Any, codec: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.file_entry import INDEX, Extent, FileEntry
+from mutator.dataset.file_entry import EVENTS, INDEX, Extent, FileEntry
 from mutator.dataset.side_columns import tombstone_tables, verified_sides
 from mutator.dataset.versions.key_index import encoded_keys
-from mutator.engine.versions.delta_files import ApplyTarget, text_of_order, write_key_index
+from mutator.dataset.versions.log import DIRECTORY
+from mutator.engine.versions.delta_files import (
+    ApplyTarget,
+    created,
+    nullable,
+    text_of_order,
+    write_key_index,
+    write_rows,
+    write_side_file,
+)
+from mutator.engine.versions.events import BESIDE
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
+from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.file_names import base_name
@@ -105,6 +117,48 @@ def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) ->
         index=index,
         sides=sides,
     )
+
+
+def event_path(path: str) -> str:
+    """Return the path of the event file of a data or tombstone file of a table."""
+    return f"{DIRECTORY}/events/{posixpath.splitext(path.removeprefix(f'{DIRECTORY}/'))[0]}.events"
+
+
+def events_taken_over(plan: Reading, target: ApplyTarget, taken: Taken, file: FileEntry) -> FileEntry:
+    """Make the rows or tombstones that a table took over its first events, and return their file. file: of the table.
+
+    The records are upserts: their file is linked once more, with its key index.
+    """
+    table, path = str(target.table), event_path(file.path)
+    event = replace(file, path=path, role=EVENTS, sides=None)
+    if taken.layout is not None:
+        keys = target.index_path(path)
+        for own, linked in ((file.path, path), (file.keys.path, keys)):
+            _link(posixpath.join(table, own), table, linked)
+        return replace(event, index=replace(file.keys, path=keys))
+    source = posixpath.join(table, file.path)
+    with faults("Parquet"), storage_for(table).open(source) as stream:
+        rows = pa.concat_tables([_deletes(plan, one) for one in tombstone_tables(stream)]).combine_chunks()
+    written = pa.StructArray.from_arrays([one.combine_chunks() for one in rows.columns], fields=list(rows.schema))
+    with created(plan, table, path) as new:
+        write_rows(new, written, rows.schema, plan.rows.output.dialect.codec)  # type: ignore[arg-type]
+    beside = [pa.array(np.ones(file.rows, np.bool_)), pa.nulls(file.rows, pa.binary())]
+    sides = write_side_file(plan, target, path, pa.StructArray.from_arrays(beside, fields=list(BESIDE)))
+    known = _joined(list(_tombstones(plan, source)))
+    columns = known.hashes, known.keys, row_hashes(written), np.array([file.rows])
+    index = write_key_index(plan, target, path, *columns, plan.rows.order_type, known.orders)
+    stored = new.entry(file.rows)
+    return replace(event, bytes=stored.bytes, checksum=stored.checksum, sides=sides, index=index)
+
+
+def _deletes(plan: Reading, tombstones: Any) -> Any:
+    """Return tombstones as rows that have the ID alone."""
+    schema, layout = nullable(plan.rows.output.schema), plan.rows.layouts["written"]
+    columns = [nulls(tombstones.num_rows, one.type) for one in schema]
+    for number, position in enumerate(layout.id_fields):
+        values = tombstones.column(f"key_{number}").combine_chunks().cast(pa.large_binary())
+        columns[position] = converted(values, schema.field(position).type, False)[0]
+    return pa.table(columns, schema=schema)
 
 
 def _link(source: str, table: str, path: str) -> None:

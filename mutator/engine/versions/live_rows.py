@@ -228,7 +228,7 @@ class LiveRows:
     def rows_of_whole(self, file: FileEntry, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return rows as ``rows`` does. Before the first rows of a file, the checksum of the whole file is verified."""
         table = self.snapshot.table
-        self._verify(file)
+        self.verify(file)
         names = self.forms.stored(file.form, layout.wanted)
         parts = taken_rows(table, file, file.rows, positions, names, is_verified=stays_verified(table, file))
         return self._block(file, positions, parts, layout)
@@ -242,7 +242,7 @@ class LiveRows:
         if file.sides is None or not wanted:
             return no_sides(len(positions), wanted)
         table = self.snapshot.table
-        self._verify(file.sides)
+        self.verify(file.sides)
         try:
             with faults("Parquet"), opened_file(table, file.sides) as stream:
                 found = taken_sides(stream, wanted, file.rows, positions)
@@ -252,7 +252,7 @@ class LiveRows:
         columns = zip(wanted, found.flatten(), strict=True)
         return pa.StructArray.from_arrays([of_fields(*one, names) for one in columns], fields=list(wanted))
 
-    def _verify(self, stored: FileEntry) -> None:
+    def verify(self, stored: FileEntry) -> None:
         """Compare a file with its checksum, if it was not compared before. Raises StateError."""
         if stored.path not in self._verified_files:
             verified_file(self.snapshot.table, stored).close()

@@ -1,0 +1,166 @@
+"""Tables with history: how they begin, what they refuse, and how they are read. The laws have their meaning."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mutator import ConfigError, Table
+from mutator.cli import main
+from mutator.dataset.file_entry import EVENTS
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+from tests.support.versioned import open_runner
+
+NOON = datetime.datetime.fromisoformat("2026-01-01T12:00:00")
+SETTINGS = {"key": "id", "order_by": "at", "op": "op", "history": "on", **NO_LIMITS}
+
+
+def rows(*found: tuple[Any, ...], names: str = "id at op price") -> Any:
+    return pa.Table.from_pylist([dict(zip(names.split(), row, strict=True)) for row in found])
+
+
+def versions(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    names = ("id", "price", "valid_from", "valid_to", "ended")
+    return sorted(tuple(row[name] for name in names) for row in table.scan(**how).to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    found = Table.create(str(tmp_path / "table"), SETTINGS, buckets=2)
+    found.apply(rows((1, 1, "U", 80), (1, 5, "U", 82), (2, 3, "U", 7)), open_runner=open_runner)
+    return found
+
+
+def test_a_dataset_gives_the_first_versions_and_its_tombstones_are_deletes(tmp_path: Path) -> None:
+    for name, found in {"m": rows((1, 1, 80), (2, 2, 9), names="id at price"), "f": rows((2, 4, "D", None))}.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(found, tmp_path / name / f"{name}_1.parquet")
+    places = {"master": str(tmp_path / "m"), "feed": [str(tmp_path / "f")], "output": str(tmp_path / "out")}
+    local_engine.mutate({**SETTINGS, "history": "", "num.reducer": "2"}, **places)
+    table = Table.create(str(tmp_path / "table"), {"history": "on"}, dataset=str(tmp_path / "out"))
+    assert versions(table) == [(1, 80, 1, None, "open")]
+    table.apply(rows((2, 3, "U", 8), (1, 5, "U", 82)), open_runner=open_runner)
+    assert versions(table) == [(1, 80, 1, 5, "updated"), (1, 82, 5, None, "open"), (2, 8, 3, 4, "deleted")]
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+def test_nightly_snapshots_end_what_they_lack(table: Table) -> None:
+    nightly: dict[str, Any] = {"sync_mode": "full", "op": "", "open_runner": open_runner}
+    table.apply(rows((1, 5, 82), (3, 6, 4), names="id at price"), snapshot_as_of=10, **nightly)
+    table.apply(rows((3, 6, 5), names="id at price"), snapshot_as_of=8, **nightly)  # an earlier one, which comes late
+    assert versions(table) == [
+        (1, 80, 1, 5, "updated"),
+        (1, 82, 5, 8, "truncated"),
+        (1, 82, 10, None, "open"),
+        (2, 7, 3, 8, "truncated"),
+        (3, 4, 10, None, "open"),
+        (3, 5, 8, 10, "updated"),
+    ]
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"field_merge": {"price": "sum"}}, "makes one value of all"),
+        ({"sync_mode": "full", "op": ""}, "does not say since when the other records are gone"),
+        ({"ignore_null_updates": "price", "patch_unknown": "reject"}, "depends on when it arrives"),
+    ],
+)
+def test_what_has_no_history_is_refused(settings: dict[str, Any], why: str, table: Table) -> None:
+    with pytest.raises(ConfigError, match=why):
+        table.apply(rows((1, 9, "U", 1)), **settings)
+    assert table.version == 1
+
+
+def test_overwrites_and_orders_of_several_fields_are_refused(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not say since when"):
+        table.insert_overwrite_table(rows((1, 9, "U", 1)))
+    other = Table.create(str(tmp_path / "other"), {**SETTINGS, "order_by": "at,price", "order_type": "long,long"})
+    with pytest.raises(ConfigError, match="not one field of the record"):
+        other.apply(rows((1, 9, "U", 1)))
+
+
+def test_a_table_without_history_has_no_versions(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {**SETTINGS, "history": "off"})
+    table.apply(rows((1, 1, "U", 80)))
+    for how in ({"valid_at": 3}, {"current": True}):
+        with pytest.raises(ConfigError, match="created without history"):
+            table.scan(**how)
+    with pytest.raises(ConfigError, match="created without history"):
+        table.get(1, history=True)
+    assert not [*table.snapshot.of_role(EVENTS)]
+
+
+def test_a_record_at_a_time(table: Table) -> None:
+    table.apply(rows((1, 3, "U", 81), (1, 9, "D", None)), open_runner=open_runner)
+    assert [row["price"] for row in table.get(1, history=True)] == [80, 81, 82]
+    assert [table.get(1, valid_at=at) and table.get(1, valid_at=at)["price"] for at in (0, 1, 4, 8, 9)] == [
+        *(None, 80, 81, 82, None),
+    ]
+    assert table.get(1) is None
+    assert table.get(1, version=1, valid_at=4)["price"] == 80
+    assert table.get(7, history=True) == []
+    with pytest.raises(ConfigError, match="'soon' is not an order value of the table"):
+        table.get(1, valid_at="soon")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "order_type", "values"),
+    [
+        (pa.int32(), "long", [1, 5]),
+        (pa.date32(), "timestamp", [datetime.date(2026, 1, 1), datetime.date(2026, 2, 1)]),
+        (pa.timestamp("us"), "timestamp", [NOON, NOON + datetime.timedelta(days=3)]),
+        (pa.decimal128(9, 2), "decimal", [Decimal("1.50"), Decimal("2.25")]),
+        (pa.string(), "string", ["a", "b"]),
+    ],
+)
+def test_times_have_the_type_of_the_order_field(
+    data_type: Any, order_type: str, values: list[Any], tmp_path: Path
+) -> None:
+    table = Table.create(
+        str(tmp_path / "table"), {"key": "id", "order_by": "at", "order_type": order_type, "history": "on"}
+    )
+    table.apply(pa.table({"id": [1, 1], "at": pa.array(values, data_type), "price": [80, 82]}))
+    found = table.scan().to_arrow()
+    assert found.schema.field("valid_from").type == found.schema.field("valid_to").type == data_type
+    assert found.column("valid_from").to_pylist() == values
+    assert [row["price"] for row in table.scan(valid_at=values[0]).to_pylist()] == [80]
+
+
+def test_the_commands(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    table.apply(rows((1, 3, "U", 81)), open_runner=open_runner)
+    assert main(["table", "scan", table.path, "--valid-at", "4", "--columns", "id,price,valid_to"]) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == ["1,81,5", "2,7,", "id,price,valid_to"]
+    assert main(["table", "get", table.path, "1", "--history", "--json"]) == 0
+    assert [row["price"] for row in json.loads(capsys.readouterr().out)] == [80, 81, 82]
+    assert main(["table", "get", table.path, "1", "--valid-at", "0"]) == 3
+    assert main(["table", "scan", table.path, "--current", "--valid-at", "0"]) == 2
+
+
+def test_fields_come_and_go(table: Table) -> None:
+    table.apply(rows((1, 7, "U", 83, "red"), names="id at op price colour"), open_runner=open_runner)
+    found = [(row["valid_from"], row["colour"]) for row in table.get(1, history=True)]
+    assert found == [(1, None), (5, None), (7, "red")]
+    table.apply(rows((2, 8, "U", "blue"), names="id at op colour"), removed_fields="price", open_runner=open_runner)
+    assert table.scan().schema.names[:3] == ["id", "at", "colour"]
+    assert [row["valid_from"] for row in table.get(1, history=True)] == [1, 7]  # the versions differ in nothing else
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+def test_spark_keeps_the_same_events(sc: Any, tmp_path: Path, table: Table) -> None:
+    feed = rows((1, 3, "U", 81), (2, 4, "D", None), (1, 3, "U", 81), (3, 2, "U", 5), (3, 1, "U", 4))
+    pq.write_table(feed, tmp_path / "late.parquet")
+    other = Table.create(str(tmp_path / "other"), SETTINGS, buckets=2)
+    other.apply(rows((1, 1, "U", 80), (1, 5, "U", 82), (2, 3, "U", 7)), open_runner=open_runner)
+    other.apply(str(tmp_path / "late.parquet"), runner="spark")
+    table.apply(str(tmp_path / "late.parquet"), open_runner=open_runner)
+    assert versions(other) == versions(table) != []
