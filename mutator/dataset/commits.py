@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.file_entry import OF_HISTORY, FileEntry
 from mutator.rules.absences import Absence, Part
 from mutator.rules.epochs import EPOCHS
 
@@ -175,6 +175,8 @@ class Commit:
     @property
     def has_newest_members(self) -> bool:
         """Whether it has members that only the newest format version has."""
+        if any(file.role in OF_HISTORY for file in self.files):
+            return True
         return self.floor is not None or bool(self.parts or self.truncates) or EPOCHS in (self.spec or ())
 
     @property

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
-DATA, TOMBSTONES, EVENTS = WITH_ROWS = "data", "tombstones", "events"  # roles of files with rows; others are side files
+# Roles of files with rows; all others are side files. The last two are of a table with history.
+DATA, TOMBSTONES, EVENTS, CLOSED = WITH_ROWS = "data", "tombstones", "events", "closed"
+OF_HISTORY = (EVENTS, CLOSED)
 KEYS = ".keys"  # suffix of key indexes
 INDEX = "index"  # role of a table's files without rows: key indexes, side columns, version indexes, masks
 _UNSAFE = ("//", "/./", "/../", "\0")  # in a path between slashes
@@ -34,7 +36,8 @@ class FileEntry:
     """A file of a place. Paths are relative to the place, and the path is what identifies the file."""
 
     path: str
-    # data | tombstones | events | order (side columns of rows) | filters | rejected | changes | schema | export | index
+    # data | tombstones | events | closed | order (side columns of rows) | filters | rejected | changes | schema
+    # | export | index
     role: str = DATA
     rows: int = 0
     bytes: int

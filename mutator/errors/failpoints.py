@@ -22,6 +22,7 @@ NAMES = frozenset(
         "apply.keys.written",
         "apply.tombstones.written",
         "apply.events.written",
+        "compact.closed.written",
         "archive.directory",
         "archive.done",
         "archive.failed.directory",

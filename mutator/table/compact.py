@@ -35,6 +35,7 @@ from mutator.rules.order_columns import from_texts, to_texts
 from mutator.rules.order_types import is_same_order
 from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
+from mutator.table.closing import Closing
 from mutator.table.commit import INLINE, StartOver, change, commit_next, new_files, remove_files
 from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
@@ -97,14 +98,20 @@ def _compaction(
     if config.retention.tombstones is not None:
         plan = replace(plan, expire_before=plan.now - int(config.retention.tombstones * 1000))
     choice, ordered = CompactionChoice(snapshot, need, plan), None if order is None else order(snapshot)
-    if dry_run or not (choice.units or choice.dead or ordered):
+    if ordered is not None and snapshot.has_history:
+        why = "its versions would have other times in another order"
+        raise error("table.history", why=why, cure="create another table from its feeds")
+    closing = Closing.of(snapshot, need)
+    if dry_run or not (choice.units or choice.dead or ordered or closing.units):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
         return _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
     with new_files(snapshot.table) as new:
         tasks = choice.tasks()
         results = _compacted(snapshot, plan, choice, tasks, open_runner, new, ordered)
+        if closing.units:
+            closing.write(plan, snapshot, _target(snapshot), open_runner, new)
         moved = MovedRows(snapshot, list(zip(tasks, results, strict=True)))
-        compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started, ordered)
+        compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started, ordered, closing)
         try:
             after = commit_next(snapshot, began, compaction.next_version)
         except _GivenUp:
@@ -130,6 +137,10 @@ def _result(
     return CompactionDone(after, version, *buckets, moves, files, time.monotonic() - started)
 
 
+def _target(snapshot: Snapshot) -> ApplyTarget:
+    return ApplyTarget(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
+
+
 def _compacted(
     snapshot: Snapshot,
     plan: Reading,
@@ -140,7 +151,7 @@ def _compacted(
     ordered: Plan | None,
 ) -> list[Compacted]:
     """Carry the tasks out; return their results. new: to which the paths of their files are added."""
-    target = ApplyTarget(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
+    target = _target(snapshot)
     masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
     with open_runner(choice.bytes) as (runner, _), expected(choice.bytes):
         found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed(), ordered))
@@ -186,8 +197,9 @@ class _Compaction:
         new: list[str],
         started: float,
         ordered: Plan | None,
+        closing: Closing,
     ) -> None:
-        self._ordered, self._order = ordered, snapshot.state.spec["order"]
+        self._ordered, self._order, self._closing = ordered, snapshot.state.spec["order"], closing
         self._plan, self._dead, self._moved, self._new, self._started = plan, dead, moved, new, started
         self._as_of, self.head = snapshot.version.number, snapshot
         self.version: Commit | None = None
@@ -207,7 +219,8 @@ class _Compaction:
         self._moved.follow(winners)
         moves = self._moved.at(head)
         live = set(head.files.column("path").to_pylist())
-        removed = (*moves.removed, *(path for path in self._dead if path in live))
+        closed, others = self._closing.at(head)
+        removed = (*moves.removed, *(path for path in self._dead if path in live), *others)
         if not (moves.files or moves.index or removed or self._ordered):
             self.version, self.moves = None, Moves()
             raise _GivenUp
@@ -218,6 +231,7 @@ class _Compaction:
             "tombstones moved": moves.tombstones,
             "tombstones expired": moves.expired,
             "tombstones covered": moves.covered,
+            "events closed": sum(one.rows for one in closed),
         }
         version = before.next(
             COMPACT,
@@ -227,7 +241,7 @@ class _Compaction:
             horizon=self._horizon(before.horizon),
             tombstones=before.tombstones - moves.expired - moves.covered,
             counts={name: count for name, count in counts.items() if count},
-            files=moves.files,
+            files=(*moves.files, *closed),
             removed=removed,
             index=() if content is None else (self._stored(content, before.number),),
             seconds=round(time.monotonic() - self._started, 3),

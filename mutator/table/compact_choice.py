@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mutator.dataset.file_entry import DATA, EVENTS, TOMBSTONES
+from mutator.dataset.file_entry import DATA, OF_HISTORY, TOMBSTONES
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
@@ -76,7 +76,7 @@ class CompactionChoice:
             sum(self._live(one) for one in extents if one.file.role == role) for role in (DATA, TOMBSTONES)
         )
         alive = {extent.file.path for found in units.values() for extent in found}
-        alive.update(file.path for file in snapshot.of_role(EVENTS))
+        alive.update(file.path for role in OF_HISTORY for file in snapshot.of_role(role))
         # Files without live rows, which no bucket has. For a few of them alone, there need not be a new version.
         dead = tuple(path for path in snapshot.files.column("path").to_pylist() if path not in alive)
         self.dead = dead if self.units or need.everything or len(dead) > need.files else ()

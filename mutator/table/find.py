@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, RESTORE
-from mutator.dataset.file_entry import DATA, EVENTS, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import DATA, OF_HISTORY, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
@@ -111,8 +111,9 @@ class Finder:
     def event_places(self, key: Key, partition: str | None = None) -> Iterator[tuple[FileEntry, Ints, Ints]]:
         """Yield (file, positions, entries in the key index) of the events of a key, of a table with history."""
         found: dict[str, tuple[FileEntry, list[tuple[int, int]]]] = {}
-        for extent, position, entry in self._rows(EVENTS, key, self._checked(partition)):
-            found.setdefault(extent.file.path, (extent.file, []))[1].append((position, entry))
+        for role in OF_HISTORY:
+            for extent, position, entry in self._rows(role, key, self._checked(partition)):
+                found.setdefault(extent.file.path, (extent.file, []))[1].append((position, entry))
         for file, places in found.values():
             positions, entries = np.array(sorted(places), np.int64).T
             yield file, positions, entries

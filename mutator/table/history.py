@@ -6,33 +6,34 @@ arrived in (``rules.history``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.file_entry import EVENTS, FileEntry
-from mutator.dataset.versions.packs import damaged
+from mutator.dataset.file_entry import OF_HISTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.versions.events import BESIDE
-from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.engine.usable_cores import usable_cores
+from mutator.engine.versions.earlier_forms import EarlierForms
+from mutator.engine.versions.history_rows import EventPlace, HistoryRows, Meaning, holding, is_closed, units_of_history
 from mutator.errors import error
 from mutator.errors.parts import setting
-from mutator.formats.content import NotReadable
 from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.formats.values.row_filter import Filter, field_of
 from mutator.pipeline.explain.key import Key
 from mutator.plan.rows.row_plan import IGNORED, MERGES, PATCHES
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
-from mutator.rules.history import ENDINGS, OPEN, EventColumns, Versions, versions_of
-from mutator.rules.last_wins import groups_of_keys
-from mutator.rules.order_columns import SEQUENCE, flags, from_texts, ranks, to_column, to_texts
+from mutator.rules.history import ENDINGS, OPEN
+from mutator.rules.order_columns import SEQUENCE, compact, flags, from_texts, to_column, to_texts
 from mutator.rules.order_types import recorded_fields
 from mutator.rules.order_values import is_tuple, order_parser
 from mutator.table.find import Finder
@@ -79,13 +80,9 @@ class History:
     snapshot: Snapshot
 
     @cached_property
-    def _live(self) -> LiveRows:
-        return LiveRows(self.snapshot)
-
-    @cached_property
     def fields(self) -> Any:
         """The pa.Schema of records."""
-        return self._live.forms.schema()
+        return EarlierForms(self.snapshot.state, self.snapshot.table).schema()
 
     @cached_property
     def schema(self) -> Any:
@@ -124,39 +121,43 @@ class History:
         return of_text.get(self._order, own) if pa.types.is_string(own) else own
 
     @cached_property
-    def _tracked(self) -> list[int]:
-        """The numbers of the fields of which a change makes a version."""
-        config = config_of_snapshot(self.snapshot)
-        names = list(self.fields.names)
-        chosen = names if config.history.tracked is None else config.history.tracked.among(names)
-        others = (
-            {*recorded_fields(self._spec["order"]), *self._spec.get(IGNORED, ())}
-            if config.history.tracked is None
-            else ()
+    def meaning(self) -> Meaning:
+        """What makes versions of the events."""
+        config, spec = config_of_snapshot(self.snapshot), self._spec
+        names, chosen = list(self.fields.names), config.history.tracked
+        tracked = names if chosen is None else chosen.among(names)
+        others = {*recorded_fields(spec["order"]), *spec.get(IGNORED, ())} if chosen is None else ()
+        texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
+        return Meaning(
+            fields=pa.schema([one.with_nullable(True) for one in self.fields]),
+            key=tuple(spec["key"]["fields"]),
+            tracked=tuple(number for number, name in enumerate(names) if name in tracked and name not in others),
+            unknown=spec.get(PATCHES, "insert"),
+            order_type=self._order,
+            truncates=from_texts(self._order, pa.array(texts, pa.large_binary())) if texts else None,
         )
-        return [number for number, name in enumerate(names) if name in chosen and name not in others]
 
     @cached_property
-    def _truncates(self) -> Any:
-        texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
-        return from_texts(self._order, pa.array(texts, pa.large_binary())) if texts else None
+    def _rows(self) -> HistoryRows:
+        return HistoryRows(self.snapshot, self.meaning)
 
     def tables(self, valid_at: Any = None, where: Where = None) -> Iterator[Any]:
-        """Yield all versions as pa.Tables, by bucket and key, oldest first.
+        """Yield all versions as pa.Tables, by bucket; those of a key are in one of them, oldest first.
 
         valid_at: only those that hold at that order value, as text or as a Python value. where: as for ``scan_of``.
         """
         chosen = Filter(conditions_of(where), self.schema, self.snapshot.table)
         at = None if valid_at is None else self.order_of(valid_at)
         with reading(self.snapshot):
-            for extents in self._units():
-                yield chosen.of(self._versions([self._of_extent(one) for one in extents], at))
+            extents = [one for role in OF_HISTORY for one in self.snapshot.extents(role)]
+            parts = (part for unit in units_of_history(extents) for part in self._of_unit(unit, at))
+            yield from ahead(lambda part=part: chosen.of(part()) for part in parts)  # type: ignore[misc]
 
     def of_key(self, key: Key, valid_at: Any = None, partition: str | None = None) -> Any:
         """Return the versions of the record of a key as a pa.Table, oldest first. valid_at: as for ``tables``."""
         at = None if valid_at is None else self.order_of(valid_at)
         with reading(self.snapshot):
-            found = [_Place(*one) for one in Finder(self.snapshot).event_places(key, partition)]
+            found = [EventPlace(*one) for one in Finder(self.snapshot).event_places(key, partition)]
             return self._versions(found, at) if found else self.schema.empty_table()
 
     def order_of(self, value: Any) -> Any:
@@ -167,99 +168,71 @@ class History:
         except ValueError as fault:
             raise error("table.valid.at", path=self.snapshot.table, value=repr(text), why=str(fault)) from None
 
-    def _units(self) -> Iterator[list[LiveExtent]]:
-        """Yield the extents whose events may have keys in common, by partition and bucket."""
-        extents = [*self.snapshot.extents(EVENTS)]
-        least = min((one.extent.buckets for one in extents), default=1)
-        units = dict[tuple[str, int], list[LiveExtent]]()
-        for one in extents:
-            units.setdefault((one.extent.partition or "", one.extent.bucket % least), []).append(one)
-        yield from (units[unit] for unit in sorted(units))
+    def _of_unit(self, extents: Sequence[LiveExtent], at: Any) -> Iterator[Callable[[], Any]]:
+        """Yield functions that return the versions of a bucket, pa.Tables.
 
-    def _versions(self, places: Sequence[_Place], at: Any) -> Any:
-        """Return the versions that some events mean, a pa.Table. at: those that hold at that order value; None: all."""
-        found = versions_of(self._events(places), self._tracked, self._spec.get(PATCHES, "insert"), self._truncates)
-        return self._shown(found, None if at is None else _holding(found, at))
+        at: those that hold at that order value; None: all.
+        """
+        closed = [one for one in extents if is_closed(one, self.meaning)]
+        others = [one for one in extents if not is_closed(one, self.meaning)]
+        hashes = self._rows.hashes(others) if closed else None  # of keys with events that are not closed
+        for extent in closed:
+            yield partial(self._of_closed, extent, hashes, at)
+        if others:
+            yield partial(self._of_others, closed, others, hashes, at)
 
-    def _events(self, places: Sequence[_Place]) -> EventColumns:
-        """Return the events at some places, by key, order value, and the sequence in which they hold."""
-        added = dict(zip(*(self.snapshot.files.column(name).to_pylist() for name in ("path", "version")), strict=True))
-        parts = [self._read(one) for one in places]
-        hashes = np.concatenate([part.hashes for part in parts])
-        versions = np.repeat([added[one.file.path] for one in places], [len(one.positions) for one in places])
-        positions = np.concatenate([one.positions for one in places])
-        orders = pa.concat_arrays([part.orders for part in parts])
-        rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
-        by = [positions, versions, ranks(orders)]
-        order = np.lexsort([*by, hashes])
-        names = self._spec["key"]["fields"]
-        taken = rows.select(names).take(pa.array(order))
-        keys = groups_of_keys(hashes[order], [taken.column(name).combine_chunks() for name in names])
-        if (np.diff(keys) < 0).any():  # keys with equal hashes
-            again = np.lexsort([*(one[order] for one in by), keys])
-            order, keys = order[again], keys[again]
-        index = pa.array(order)
-        sides = pa.concat_arrays([part.sides for part in parts]).take(index)
-        deletes: Flags = flags(sides.field(0).is_valid())
-        columns = [rows.column(name).combine_chunks().take(index) for name in self.fields.names]
-        return EventColumns(keys, orders.take(index), deletes, sides.field(1), columns)
+    def _of_closed(self, extent: LiveExtent, hashes: Any, at: Any) -> Any:
+        found = self._rows.closed(extent, hashes, at)
+        columns = [found.rows.column(name).combine_chunks() for name in self.fields.names]
+        return self._shown(columns, found.starts, found.ends, found.endings)
 
-    def _of_extent(self, extent: LiveExtent) -> _Place:
-        """Return the places of all events of an extent."""
-        positions = np.arange(extent.start, extent.end)
-        at = self._live.positions(extent.file, positions)
-        return _Place(extent.file, positions, positions[np.argsort(at)])
+    def _of_others(self, closed: Sequence[LiveExtent], others: Sequence[LiveExtent], hashes: Any, at: Any) -> Any:
+        places = [*(self._rows.place_with(one, hashes) for one in closed), *map(self._rows.place_of, others)]
+        return self._versions(places, at)
 
-    def _read(self, place: _Place) -> _Rows:
-        """Return the events at a place."""
-        (file, positions, entries), live = place, self._live
-        live.verify(file)
-        names = live.forms.stored(file.form, self.fields.names)
-        wanted = pa.schema([one.with_nullable(True) for one in self.fields])
-        try:
-            found = pa.concat_tables(taken_rows(self.snapshot.table, file, file.rows, positions, names))
-            rows = live.forms.evolved(found.select(names), file.form, wanted)
-        except NotReadable as fault:
-            raise damaged(self.snapshot.table, file, fault) from None
-        hashes, orders = live.hashes(file)[entries], live.orders(file, entries, self._order)
-        return _Rows(hashes, orders, rows, live.sides(file, positions, BESIDE))
+    def _versions(self, places: Sequence[EventPlace], at: Any) -> Any:
+        """Return the versions that some events mean, a pa.Table. at: as for ``_of_unit``."""
+        found = self.meaning.versions(self._rows.events(places).columns)
+        columns = [*(found.field(number) for number in range(len(self.fields.names))), found.starts, found.ends]
+        endings = found.endings
+        if at is not None:
+            chosen = holding(found.starts, found.ends, at)
+            columns, endings = [column.filter(pa.array(chosen)) for column in columns], endings[chosen]
+        *fields, starts, ends = columns
+        shown = self._shown(fields, starts, ends, endings)
+        return shown.take(pc.sort_indices(shown, [(name, "ascending") for name in self.meaning.key]))
 
-    def _shown(self, found: Versions, chosen: Ints | None) -> Any:
-        """Return versions as a pa.Table. chosen: their numbers; None for all."""
-        number = slice(None) if chosen is None else chosen
-        index = pa.array(np.arange(len(found.keys))[number])
-        columns = [found.field(one).take(index) for one in range(len(self.fields.names))]
-        times = [self._times(column.take(index)) for column in (found.starts, found.ends)]
-        endings = found.endings[number]
-        ended = pa.array(np.array(ENDINGS, object)[endings], pa.string())
-        shown = pa.table([*columns, *times, pa.array(endings == OPEN), ended], schema=self.schema)
-        return shown.take(pc.sort_indices(shown, [(name, "ascending") for name in self._spec["key"]["fields"]]))
+    def _shown(self, columns: Sequence[Any], starts: Any, ends: Any, endings: Ints) -> Any:
+        """Return versions as a pa.Table."""
+        ended = pa.DictionaryArray.from_arrays(pa.array(endings.astype(np.int8)), pa.array(ENDINGS)).cast(pa.string())
+        times = [self._times(column) for column in (starts, ends)]
+        return pa.table([*columns, *times, pa.array(endings == OPEN), ended], schema=self.schema)
 
     def _times(self, orders: Any) -> Any:
         """Return order values as they are shown."""
+        if pa.types.is_integer(orders.type) and pa.types.is_integer(self._time):
+            return orders.cast(self._time)
+        known = compact(self._order, orders.drop_null())
+        if self._order == "timestamp" and pa.types.is_int64(known.type) and pa.types.is_temporal(self._time):
+            tz = getattr(self._time, "tz", None)
+            found = known.cast(pa.timestamp("us", tz)).cast(self._time)
+            at = np.cumsum(flags(orders.is_valid())) - 1
+            return (
+                found.take(pa.array(np.maximum(at, 0), mask=flags(orders.is_null())))
+                if len(found)
+                else nulls(len(orders), self._time)
+            )
         texts = to_texts(self._order, orders)
         return converted(texts, self._time, False)[0]
 
 
-class _Place(NamedTuple):
-    """Events of a file."""
-
-    file: FileEntry
-    positions: Ints  # ascending
-    entries: Ints  # of each one in the key index
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of event files."""
-
-    hashes: Any  # of keys
-    orders: Any
-    rows: Any  # pa.Table
-    sides: Any  # as ``BESIDE`` has them
-
-
-def _holding(found: Versions, at: Any) -> Ints:
-    """Return the numbers of the versions that hold at an order value."""
-    begun, over = pc.less_equal(found.starts, at), pc.less_equal(found.ends, at)
-    return np.flatnonzero(flags(begun) & ~flags(pc.fill_null(over, False)))
+def ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    """Yield the results of functions in their order, while threads carry out the next ones: one for each core."""
+    cores, waiting = usable_cores(), deque[Future[Any]]()
+    with ThreadPoolExecutor(cores) as threads:
+        for step in steps:
+            waiting.append(threads.submit(step))
+            if len(waiting) > cores:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

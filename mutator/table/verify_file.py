@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.file_entry import DATA, EVENTS, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import DATA, OF_HISTORY, TOMBSTONES, FileEntry
 from mutator.dataset.side_columns import taken_sides, tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
 from mutator.dataset.versions.packs import RESTORE, inline_of
@@ -113,7 +113,7 @@ def _side_file(plan: Reading, snapshot: Snapshot, file: FileEntry, sides: FileEn
     """Compare the side file of a file with its checksum and with the rows. orders: of the rows; None: not known."""
     own = column_of_orders(plan.rows.order_type)  # the plan of the newest version may have another order
     wanted = tuple(own if one.name == FIELD_ORDERS else one for one in plan.side_columns)
-    if file.role == EVENTS:
+    if file.role in OF_HISTORY:
         wanted = BESIDE
     try:
         with faults("Parquet"), verified_file(snapshot.table, sides) as stream:

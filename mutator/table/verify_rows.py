@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.file_entry import EVENTS, FileEntry
+from mutator.dataset.file_entry import OF_HISTORY, FileEntry
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
@@ -95,7 +95,7 @@ class RowsOfTable:
         parts = [
             _Part(LiveExtent(file, extent, end - extent.rows), one.rows)
             for file, one in zip(files, results, strict=True)
-            if file.path in live and file.role != EVENTS and (one.has_index or one.rows is not None)
+            if file.path in live and file.role not in OF_HISTORY and (one.has_index or one.rows is not None)
             for extent, end in zip(file.extents, accumulate(one.rows for one in file.extents), strict=True)
         ]
         fewest = int(np.gcd.reduce([part.place.extent.buckets for part in parts])) if parts else 1

@@ -164,6 +164,22 @@ def test_killed_apply_with_history(act: Callable[..., Any], places: Path, tmp_pa
     assert is_sound(tables[0], strays=point != "table.committed")
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("point", ["compact.closed.written", "table.committed"])
+def test_killed_compaction_with_history(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(tmp_path / "table")
+    create_empty(table, {"history": "on"}, buckets=2)
+    for name in ("first", "second", "third"):
+        apply_one(table, str(places / f"{name}.csv"))
+    expected = Table(table).scan().to_pylist()
+    assert act("compact_one", point, table=table)[0]
+    assert Table(table).scan().to_pylist() == expected != []
+    compact_one(table)
+    assert Table(table).version == 4
+    assert Table(table).scan().to_pylist() == expected
+    assert is_sound(table, strays=point != "table.committed")
+
+
 @pytest.mark.thorough(keep=3)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", COMPACT)

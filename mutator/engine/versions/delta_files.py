@@ -19,7 +19,18 @@ import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staging import StagedFile
-from mutator.dataset.file_entry import DATA, EVENTS, INDEX, KEYS, TOMBSTONES, WITH_ROWS, Extent, FileEntry, stored_here
+from mutator.dataset.file_entry import (
+    CLOSED,
+    DATA,
+    EVENTS,
+    INDEX,
+    KEYS,
+    TOMBSTONES,
+    WITH_ROWS,
+    Extent,
+    FileEntry,
+    stored_here,
+)
 from mutator.dataset.side_columns import TombstoneWriter, write_sides
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
@@ -113,9 +124,10 @@ class Delta:
 class DeltaWriter:
     """Writes the files of one task."""
 
-    def __init__(self, plan: Reading, target: ApplyTarget, group: int, attempt: int) -> None:
-        """Create no file yet."""
+    def __init__(self, plan: Reading, target: ApplyTarget, group: int, attempt: int, meaning: str = "") -> None:
+        """Create no file yet. meaning: of closed rows."""
         self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
+        self._meaning = meaning
         self._count = 0
         self.files: list[FileEntry] = []
         self.rows = dict.fromkeys(WITH_ROWS, 0)
@@ -163,6 +175,8 @@ class DeltaWriter:
             failpoint("apply.data.written", self._attempt)
         elif role == EVENTS:
             failpoint("apply.events.written", self._attempt)
+        elif role == CLOSED:
+            failpoint("compact.closed.written", self._attempt)
         else:
             failpoint("apply.tombstones.written", self._attempt)
         index = self._index(role, path, delta, np.array([end - begin for begin, end in extents]))
@@ -204,6 +218,8 @@ class DeltaWriter:
             return f"{DIRECTORY}/tombstones/{name}.tombstones"
         if role == EVENTS:
             return f"{DIRECTORY}/events/{name}.events"
+        if role == CLOSED:
+            return f"{DIRECTORY}/closed/{self._meaning}/{name}.events"
         partitions = {one.partition for one in extents}
         if len(partitions) > 1:
             return f"{DIRECTORY}/packed/{name}.rows"

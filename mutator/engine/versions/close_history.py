@@ -1,0 +1,67 @@
+"""The task of a compaction that closes the history of some buckets: all their events in, closed files out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.file_entry import CLOSED, FileEntry
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
+from mutator.engine.versions.history_rows import HistoryRows, Meaning, shown_fields, sides_of
+from mutator.errors.failpoints import failpoint
+from mutator.plan.run_plan import Plan
+from mutator.rules.history import EventColumns
+from mutator.rules.typed_values import canonical
+
+
+def close_units(
+    plan: Plan,
+    snapshot: Snapshot,
+    target: ApplyTarget,
+    meaning: Meaning,
+    units: Sequence[Sequence[LiveExtent]],
+    number: int,
+    attempt: int,
+) -> tuple[FileEntry, ...]:
+    """Write the events of some buckets, with the versions that they mean; return the files.
+
+    units: the extents of each bucket. number: of the task.
+    """
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    rows, writer = HistoryRows(snapshot, meaning), DeltaWriter(plan, target, number, attempt, meaning.digest)
+    for extents in units:
+        whole = rows.events([rows.place_of(one) for one in extents])
+        kept = rows.still_counting(whole.columns)
+        index = pa.array(kept)
+        columns = whole.columns
+        events = EventColumns(
+            columns.keys[kept],
+            columns.orders.take(index),
+            columns.deletes[kept],
+            columns.unset.take(index),
+            [column.take(index) for column in columns.fields],
+        )
+        found = meaning.versions(events)
+        written = pa.StructArray.from_arrays(shown_fields(events, found), fields=list(meaning.fields))
+        partition = extents[0].extent.partition
+        names, codes = [partition], np.zeros(len(kept), np.int64)
+        hashes, sides = whole.hashes[kept], sides_of(events, found, meaning)
+        keys = [canonical(written.field(name)) for name in meaning.key]
+        order = unit_order(names, codes, writer.buckets.of_rows(names, codes, hashes), keys)
+        at = pa.array(order)
+        delta = Delta(
+            names,
+            codes,
+            written.take(at),
+            hashes[order],
+            whole.keys.take(index).take(at),
+            events.orders.take(at),
+            sides=sides.take(at),
+        )
+        writer.write(CLOSED, delta)
+    return tuple(writer.files)

@@ -1,0 +1,224 @@
+"""The rows of a table's history: events as they came, and closed ones, with the versions that they mean.
+
+A compaction writes all events of a bucket into *closed* files. An event that is the last one of a version has the
+fields of the version there, and beside it when the version holds. So a scan takes closed rows as they are, and finds
+versions anew only for keys with later events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.file_entry import CLOSED, FileEntry
+from mutator.dataset.versions.key_index import WantedHashes
+from mutator.dataset.versions.packs import damaged
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.engine.versions.events import BESIDE
+from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.formats.content import NotReadable
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.history import EventColumns, Versions, versions_of
+from mutator.rules.key_hash import Hashes
+from mutator.rules.last_wins import groups_of_keys
+from mutator.rules.order_columns import column_type, flags, ranks, to_texts
+from mutator.rules.sort_order import number_order
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What makes versions of the events of a table."""
+
+    fields: Any  # pa.Schema of records, any of which may be NULL
+    key: tuple[str, ...]  # names of its fields
+    tracked: tuple[int, ...]  # numbers of the fields of which a change makes a version
+    unknown: str  # what a patch of an unknown record does
+    order_type: str
+    truncates: Any = None  # order values of all truncates, a pa.Array; None without any
+
+    @property
+    def digest(self) -> str:
+        """A text that differs where the same events mean other versions."""
+        truncates = [] if self.truncates is None else to_texts(self.order_type, self.truncates).to_pylist()
+        said = self.fields.names, [self.fields.names[one] for one in self.tracked], self.unknown, truncates
+        return sha256(repr(said).encode()).hexdigest()[:12]
+
+    @property
+    def beside(self) -> tuple[Any, ...]:
+        """The columns beside closed rows: those of events, and of the last one of a version also when it holds."""
+        order = column_type(self.order_type)
+        return (*BESIDE, pa.field("start", order), pa.field("end", order), pa.field("ending", pa.int8()))
+
+    def versions(self, events: EventColumns) -> Versions:
+        """Return the versions that events mean."""
+        return versions_of(events, self.tracked, self.unknown, self.truncates)
+
+
+class EventPlace(NamedTuple):
+    """Events of a file."""
+
+    file: FileEntry
+    positions: Ints  # ascending
+    entries: Ints  # of each one in the key index
+
+
+class FoundEvents(NamedTuple):
+    """Events, and what the key indexes say of them."""
+
+    columns: EventColumns
+    hashes: Hashes
+    keys: Any  # encoded
+
+
+class ClosedRows(NamedTuple):
+    """Versions as closed files have them."""
+
+    rows: Any  # pa.Table of records
+    starts: Any
+    ends: Any
+    endings: Ints
+
+
+class HistoryRows:
+    """The history of one version of a table, read where it is needed."""
+
+    def __init__(self, snapshot: Snapshot, meaning: Meaning) -> None:
+        """Read nothing yet."""
+        self._snapshot, self._meaning, self._live = snapshot, meaning, LiveRows(snapshot)
+
+    @cached_property
+    def _added(self) -> dict[str, int]:
+        """The version that added each file."""
+        columns = (self._snapshot.files.column(name).to_pylist() for name in ("path", "version"))
+        return dict(zip(*columns, strict=True))
+
+    def place_of(self, extent: LiveExtent) -> EventPlace:
+        """Return the place of all events of an extent."""
+        return self._place(extent.file, np.arange(extent.start, extent.end))
+
+    def place_with(self, extent: LiveExtent, hashes: Hashes) -> EventPlace:
+        """Return the place of the events of an extent whose keys have some hashes, ascending."""
+        return self._place(extent.file, self._live.find_hashes(extent, WantedHashes(hashes))[1])
+
+    def _place(self, file: FileEntry, entries: Ints) -> EventPlace:
+        positions = self._live.positions(file, entries)
+        order = number_order(positions)
+        return EventPlace(file, positions[order], entries[order])
+
+    def hashes(self, extents: Sequence[LiveExtent]) -> Hashes:
+        """Return the hashes of the keys of some extents, each once."""
+        parts = [self._live.hashes(one.file, one.start, one.end) for one in extents]
+        return np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]))
+
+    def events(self, places: Sequence[EventPlace]) -> FoundEvents:
+        """Return the events at some places, by key, order value, and the sequence in which they hold."""
+        meaning, live = self._meaning, self._live
+        hashes = np.concatenate([live.hashes(one.file)[one.entries] for one in places])
+        versions = np.repeat([self._added[one.file.path] for one in places], [len(one.positions) for one in places])
+        positions = np.concatenate([one.positions for one in places])
+        orders = pa.concat_arrays([live.orders(one.file, one.entries, meaning.order_type) for one in places])
+        rows = pa.concat_tables([self._rows(one) for one in places]).combine_chunks()
+        by = [positions, versions, ranks(orders)]
+        order = np.lexsort([*by, hashes])
+        taken = rows.select(meaning.key).take(pa.array(order))
+        keys = groups_of_keys(hashes[order], [taken.column(name).combine_chunks() for name in meaning.key])
+        if (np.diff(keys) < 0).any():  # keys with equal hashes
+            again = np.lexsort([*(one[order] for one in by), keys])
+            order, keys = order[again], keys[again]
+        index = pa.array(order)
+        sides = pa.concat_arrays([live.sides(one.file, one.positions, BESIDE) for one in places]).take(index)
+        deletes: Flags = flags(sides.field(0).is_valid())
+        columns = [rows.column(name).combine_chunks().take(index) for name in meaning.fields.names]
+        found = EventColumns(keys, orders.take(index), deletes, sides.field(1), columns)
+        encoded = pa.concat_arrays([live.entry_keys(one.file, one.entries) for one in places]).take(index)
+        return FoundEvents(found, hashes[order], encoded)
+
+    def _rows(self, place: EventPlace) -> Any:
+        """Return the rows at a place, a pa.Table."""
+        (file, positions, _), live = place, self._live
+        live.verify(file)
+        wanted, table = self._meaning.fields, self._snapshot.table
+        names = live.forms.stored(file.form, wanted.names)
+        try:
+            parts = taken_rows(table, file, file.rows, positions, names) if len(positions) else ()
+            found = pa.concat_tables(parts) if parts else live.forms.schema(file.form).empty_table()
+            return live.forms.evolved(found.select(names), file.form, wanted)
+        except NotReadable as fault:
+            raise damaged(table, file, fault) from None
+
+    def closed(self, extent: LiveExtent, without: Hashes, at: Any = None) -> ClosedRows:
+        """Return the versions in a closed extent, but for those of keys with some hashes, ascending.
+
+        at: those that hold at that order value; None: all.
+        """
+        positions = np.arange(extent.start, extent.end)
+        sides = self._live.sides(extent.file, positions, self._meaning.beside[len(BESIDE) :])
+        is_version = flags(sides.field(2).is_valid())
+        if len(without):
+            is_version[self.place_with(extent, without).positions - extent.start] = False
+        if at is not None:
+            is_version &= holding(sides.field(0), sides.field(1), at)
+        if not is_version.all():
+            positions, sides = positions[is_version], sides.filter(pa.array(is_version))
+        own = self._rows(EventPlace(extent.file, positions, positions))
+        starts, ends, endings = sides.flatten()
+        return ClosedRows(own, starts, ends, endings.to_numpy())
+
+    def still_counting(self, events: EventColumns) -> Ints:
+        """Return the numbers of the events that no later one of their key and order value replaces as a whole."""
+        order, replaces = ranks(events.orders), ~flags(events.unset.is_valid()) | events.deletes
+        if not len(order):
+            return np.zeros(0, np.int64)
+        groups = np.cumsum(np.append(True, (np.diff(events.keys) != 0) | (np.diff(order) != 0)))
+        last = np.full(groups[-1] + 1, -1)
+        own = np.flatnonzero(replaces)
+        last[groups[own]] = own  # the last one stays
+        return np.flatnonzero(np.arange(len(order)) >= last[groups])
+
+
+def holding(starts: Any, ends: Any, at: Any) -> Flags:
+    """Return which versions hold at an order value."""
+    begun: Flags = flags(pc.fill_null(pc.less_equal(starts, at), False))
+    return begun & ~flags(pc.fill_null(pc.less_equal(ends, at), False))
+
+
+def is_closed(extent: LiveExtent, meaning: Meaning) -> bool:
+    """Return whether the versions in an extent hold, if no other events of their keys came."""
+    return extent.file.role == CLOSED and f"/{meaning.digest}/" in extent.file.path
+
+
+def units_of_history(extents: Sequence[LiveExtent]) -> Iterator[list[LiveExtent]]:
+    """Yield the extents whose events may have keys in common, by partition and bucket."""
+    least = min((one.extent.buckets for one in extents), default=1)
+    units = dict[tuple[str, int], list[LiveExtent]]()
+    for one in extents:
+        units.setdefault((one.extent.partition or "", one.extent.bucket % least), []).append(one)
+    yield from (units[unit] for unit in sorted(units))
+
+
+def sides_of(events: EventColumns, found: Versions, meaning: Meaning) -> Any:
+    """Return what is beside closed rows, a pa.StructArray. found: the versions of the events."""
+    count = len(events.keys)
+    at = np.full(count, -1)
+    at[found.last] = np.arange(len(found.last))
+    index = pa.array(np.maximum(at, 0), mask=at < 0)
+    endings = pa.array(found.endings.astype(np.int8)).take(index)
+    deletes = pa.array(events.deletes, mask=~events.deletes)
+    columns = [deletes, events.unset.cast(pa.binary()), found.starts.take(index), found.ends.take(index), endings]
+    return pa.StructArray.from_arrays(columns, fields=list(meaning.beside))
+
+
+def shown_fields(events: EventColumns, found: Versions) -> list[Any]:
+    """Return the fields of events, of the last one of each version those of the version."""
+    sources = np.arange(len(events.keys))
+    sources[found.last] = len(sources) + np.arange(len(found.last))
+    index = pa.array(sources)
+    columns = enumerate(events.fields)
+    return [pa.concat_arrays([column, found.field(number)]).take(index) for number, column in columns]
