@@ -175,7 +175,7 @@ class Commit:
     @property
     def has_newest_members(self) -> bool:
         """Whether it has members that only the newest format version has."""
-        if any(file.role in OF_HISTORY for file in self.files):
+        if any(file.role in OF_HISTORY for file in self.files) or self.settings.get("history") == "on":
             return True
         return self.floor is not None or bool(self.parts or self.truncates) or EPOCHS in (self.spec or ())
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.field_by_field import SetFields
-from mutator.rules.order_columns import ranks
+from mutator.rules.order_columns import flags, ranks
 from mutator.rules.typed_values import unequal
 
 OPEN, UPDATED, DELETED, TRUNCATED = range(4)  # how a version ended
@@ -108,6 +108,18 @@ def versions_of(
     )
 
 
+def still_counting(events: EventColumns) -> Ints:
+    """Return the numbers of the events that no later one of their key and order value replaces as a whole."""
+    order, replaces = ranks(events.orders), ~flags(events.unset.is_valid()) | events.deletes
+    if not len(order):
+        return np.zeros(0, np.int64)
+    groups = np.cumsum(np.append(True, (np.diff(events.keys) != 0) | (np.diff(order) != 0)))
+    last = np.full(groups[-1] + 1, -1)
+    own = np.flatnonzero(replaces)
+    last[groups[own]] = own  # the last one stays
+    return np.flatnonzero(np.arange(len(order)) >= last[groups])
+
+
 class _Steps:
     """Events and the truncates among them, in the order in which they hold."""
 
@@ -122,7 +134,7 @@ class _Steps:
 
     @classmethod
     def of(cls, events: EventColumns, truncates: Any) -> _Steps:
-        """Put a truncate among the events of each key that has any before it."""
+        """Put the first truncate after each event before the next event of the key: others find nothing."""
         keys, orders, count = events.keys, events.orders, len(events.keys)
         sets = SetFields(events.unset, events.deletes)
         kinds = np.where(events.deletes, _DELETE, np.where(sets.patches, _PATCH, _UPSERT))
@@ -132,12 +144,11 @@ class _Steps:
         whole = pa.concat_arrays([orders, truncates.cast(orders.type)])
         rank = ranks(whole)
         cuts = np.unique(rank[count:])
-        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-        # A key needs those truncates that are above its first event.
-        skipped = np.searchsorted(cuts, rank[first], "right")
-        counts = len(cuts) - skipped
-        own = np.repeat(first, counts)
-        cut = np.arange(len(own)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(skipped, counts)
+        own, cut = numbers, np.searchsorted(cuts, rank[:count], "right")
+        is_followed = np.append(keys[1:] == keys[:-1], False)
+        until = np.where(is_followed, np.append(rank[1:count], 0), np.iinfo(np.int64).max)
+        chosen = np.flatnonzero((cut < len(cuts)) & (cuts[np.minimum(cut, len(cuts) - 1)] <= until))
+        own, cut = own[chosen], cut[chosen]
         places = {int(value): count + number for number, value in enumerate(rank[count:].tolist())}
         at = np.array([places[value] for value in cuts.tolist()], np.int64)
         every = np.concatenate((numbers, at[cut]))  # in the orders

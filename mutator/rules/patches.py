@@ -71,10 +71,20 @@ def masks_of(unset: Sequence[Flags]) -> Any:
     >>> masks_of([np.array([False, True]), np.array([False, False])]).to_pylist()
     [None, b'\\x01']
     """
+    are_patches = np.logical_or.reduce(unset)
+    return pc.if_else(pa.array(are_patches), packed_masks(unset), pa.scalar(None, pa.binary()))
+
+
+def packed_masks(unset: Sequence[Flags]) -> Any:
+    """Return the masks of patches, also of those that set all fields, a pa.Array of binary. unset: as of ``masks_of``.
+
+    >>> packed_masks([np.array([False, True]), np.array([False, False])]).to_pylist()
+    [b'\\x00', b'\\x01']
+    """
     bits = np.packbits(np.stack(unset, axis=1), axis=1, bitorder="little")
     count, width = bits.shape
     values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(bits.tobytes())])
-    return pc.if_else(pa.array(bits.any(axis=1)), values.cast(pa.binary()), pa.scalar(None, pa.binary()))
+    return values.cast(pa.binary())
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,11 @@ class Closing:
     replaced: frozenset[str] = frozenset()  # paths
     files: tuple[FileEntry, ...] = ()  # once they are written
 
+    @property
+    def rows(self) -> int:
+        """Number of all events."""
+        return sum(one.extent.rows for unit in self.units for one in unit)
+
     @classmethod
     def of(cls, snapshot: Snapshot, need: Need) -> Closing:
         """Choose all buckets, or none."""

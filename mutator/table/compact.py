@@ -54,8 +54,9 @@ class CompactionDone:
     split: int  # of these, that outgrew their size
     given_up: int  # buckets that another compaction has written meanwhile
     moves: Moves
-    files: tuple[int, int]  # live data and tombstone files, before and after
+    files: tuple[int, int]  # live files, before and after
     seconds: float
+    closed: int = 0  # events of a history
 
 
 def compact_table(
@@ -104,7 +105,8 @@ def _compaction(
     closing = Closing.of(snapshot, need)
     if dry_run or not (choice.units or choice.dead or ordered or closing.units):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
-        return _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
+        found = _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
+        return replace(found, closed=closing.rows)
     with new_files(snapshot.table) as new:
         tasks = choice.tasks()
         results = _compacted(snapshot, plan, choice, tasks, open_runner, new, ordered)
@@ -118,10 +120,13 @@ def _compaction(
             after = compaction.head
         out = [one for one, is_out in zip(results, moved.given_up, strict=True) if is_out]
         remove_files(snapshot.table, _paths(out))
+        closed = compaction.closed
+        remove_files(snapshot.table, [part.path for one in closing.files if not closed for part in one.stored()])
     given_up = [unit for task, is_out in zip(tasks, moved.given_up, strict=True) if is_out for unit, _ in task]
     split = choice.split - sum(unit.buckets != unit.groups for unit in given_up)
     buckets = len(choice.units), split, len(given_up)
-    return _result(snapshot, after, compaction.version, buckets, compaction.moves, started)
+    found = _result(snapshot, after, compaction.version, buckets, compaction.moves, started)
+    return replace(found, closed=compaction.closed)
 
 
 def _result(
@@ -204,6 +209,7 @@ class _Compaction:
         self._as_of, self.head = snapshot.version.number, snapshot
         self.version: Commit | None = None
         self.moves = Moves()
+        self.closed = 0  # events
 
     def next_version(self, head: Snapshot, winners: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
@@ -222,16 +228,16 @@ class _Compaction:
         closed, others = self._closing.at(head)
         removed = (*moves.removed, *(path for path in self._dead if path in live), *others)
         if not (moves.files or moves.index or removed or self._ordered):
-            self.version, self.moves = None, Moves()
+            self.version, self.moves, self.closed = None, Moves(), 0
             raise _GivenUp
-        self.moves = moves
+        self.moves, self.closed = moves, sum(one.rows for one in closed)
         before, content = head.version, written_index(moves.index)
         counts = {
             "rows moved": moves.rows,
             "tombstones moved": moves.tombstones,
             "tombstones expired": moves.expired,
             "tombstones covered": moves.covered,
-            "events closed": sum(one.rows for one in closed),
+            "events closed": self.closed,
         }
         version = before.next(
             COMPACT,
@@ -294,7 +300,8 @@ class CompactionReport(PrintedReport):
     tombstones: int  # that were written
     expired: int  # tombstones that were forgotten
     covered: int  # tombstones that were forgotten, because the floor is as high
-    files_before: int  # live data and tombstone files
+    closed: int  # events of a history whose versions were written with their times
+    files_before: int  # live files
     files_after: int
     bytes: int  # of the files that the version added
     seconds: float
@@ -303,6 +310,7 @@ class CompactionReport(PrintedReport):
         """Return what was done, notes on it, and the bytes."""
         what = f"{counted(self.buckets - self.given_up, 'bucket')} with {counted(self.rows, 'row')}"
         what += f" and {counted(self.tombstones, 'tombstone')}" if self.tombstones else ""
+        what += f", and {counted(self.closed, 'event')} of the history" if self.closed else ""
         if self.dry_run:
             title = f"table {self.table} is version {self.version}: a compaction would write {what}"
         elif self.is_new:
@@ -345,6 +353,7 @@ def report_of_compaction(done: CompactionDone, *, dry_run: bool) -> CompactionRe
         tombstones=done.moves.tombstones,
         expired=done.moves.expired,
         covered=done.moves.covered,
+        closed=done.closed,
         files_before=done.files[0],
         files_after=done.files[1],
         bytes=0 if version is None else sum(one.bytes for one in version.stored()),

@@ -108,15 +108,23 @@ class Finder:
             if self._live.are_live(extent.file, np.array([position]))[0]
         ]
 
-    def event_places(self, key: Key, partition: str | None = None) -> Iterator[tuple[FileEntry, Ints, Ints]]:
-        """Yield (file, positions, entries in the key index) of the events of a key, of a table with history."""
-        found: dict[str, tuple[FileEntry, list[tuple[int, int]]]] = {}
+    def event_places(self, key: Key, partition: str | None = None) -> list[list[tuple[FileEntry, Ints, Ints]]]:
+        """Return (file, positions, entries in the key index) of the events of a key, of a table with history.
+
+        Those of each record are in a list of their own. partition: of the record, where keys are unique only within
+        one; elsewhere a record may have been in several.
+        """
+        found: dict[tuple[str | None, str], tuple[FileEntry, list[tuple[int, int]]]] = {}
+        wanted = self._checked(partition)
         for role in OF_HISTORY:
-            for extent, position, entry in self._rows(role, key, self._checked(partition)):
-                found.setdefault(extent.file.path, (extent.file, []))[1].append((position, entry))
-        for file, places in found.values():
+            for extent, position, entry in self._rows(role, key, wanted if self.by_partition else None):
+                name = extent.extent.partition if self.by_partition else None
+                found.setdefault((name, extent.file.path), (extent.file, []))[1].append((position, entry))
+        records: dict[str | None, list[tuple[FileEntry, Ints, Ints]]] = {}
+        for (name, _), (file, places) in sorted(found.items(), key=lambda one: (one[0][0] or "", one[0][1])):
             positions, entries = np.array(sorted(places), np.int64).T
-            yield file, positions, entries
+            records.setdefault(name, []).append((file, positions, entries))
+        return [*records.values()]
 
     def written_places(self, key: Key) -> Iterator[tuple[int, bool, LiveExtent, int, int]]:
         """Yield (version, whether it is a tombstone, extent, position, entry) of each row that a version wrote.

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.config.settings import Config
 from mutator.dataset.file_entry import OF_HISTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.usable_cores import usable_cores
@@ -39,13 +40,22 @@ from mutator.rules.order_values import is_tuple, order_parser
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 from mutator.table.recorded import config_of_snapshot
+from mutator.table.scan import check_twice
 
 FROM, TO, CURRENT, ENDED = COLUMNS = ("valid_from", "valid_to", "is_current", "ended")
 
 
-def check_history(plan: Plan) -> None:
+def check_history(plan: Plan, config: Config) -> None:
     """Raise ConfigError for an apply whose feed has no history."""
-    rows = plan.rows
+    rows, names = plan.rows, plan.rows.output.schema.names
+    if clash := next((name for name in COLUMNS if name in names), None):
+        why = f"its versions have a field {clash}, and so do the records"
+        raise error("table.history", why=why, cure="rename the field of the records")
+    if unknown := next((one for one in _tracked_by(config)[0] if one not in names), None):
+        why = f"{setting('history.track')} names {unknown}, which is not a field of the records"
+        raise error(
+            "table.history", why=why, cure=f"create a table with another one; the fields are {', '.join(names)}"
+        )
     table = setting("history=on")
     if MERGES in rows.spec:
         why = f"{setting('field.merge.FIELD')} makes one value of all that a field ever had"
@@ -61,6 +71,16 @@ def check_history(plan: Plan) -> None:
     if is_tuple(rows.order_type) or rows.orders_beside:
         why = f"{table} shows times, and the order value is not one field of the record"
         raise error("table.history", why=why, cure=f"set {setting('order_by')} to one field")
+
+
+def _tracked_by(config: Config) -> tuple[list[str], bool]:
+    """Return the fields that a setting names, and whether all but these are tracked."""
+    chosen, known = config.history.tracked, config.rows.text.names
+    if chosen is None:
+        return [], True
+    return [
+        str(known[one]) if isinstance(one, int) and one < len(known) else str(one) for one in chosen.named
+    ], chosen.others
 
 
 def wants_versions(snapshot: Snapshot, valid_at: Any, *, current: bool) -> bool:
@@ -87,14 +107,17 @@ class History:
     @cached_property
     def schema(self) -> Any:
         """The pa.Schema of versions."""
+        if not self._spec:
+            return pa.schema([])
         own = [pa.field(FROM, self._time), pa.field(TO, self._time), pa.field(CURRENT, pa.bool_())]
         fields = [one.with_nullable(True) for one in self.fields]
-        return pa.schema([*fields, *own, pa.field(ENDED, pa.string())]) if len(self.fields) else pa.schema([])
+        return pa.schema([*fields, *own, pa.field(ENDED, pa.string())])
 
     def schema_of(self, columns: Sequence[str] | None) -> Any:
         """Return the pa.Schema of some columns of versions. Raises ConfigError for unknown ones."""
         if columns is None:
             return self.schema
+        check_twice(self.snapshot, columns)
         return pa.schema([field_of(self.schema, name, self.snapshot.table) for name in columns])
 
     def batches(self, columns: Sequence[str] | None, where: Where, valid_at: Any) -> Iterator[Any]:
@@ -123,18 +146,23 @@ class History:
     @cached_property
     def meaning(self) -> Meaning:
         """What makes versions of the events."""
-        config, spec = config_of_snapshot(self.snapshot), self._spec
-        names, chosen = list(self.fields.names), config.history.tracked
-        tracked = names if chosen is None else chosen.among(names)
-        others = {*recorded_fields(spec["order"]), *spec.get(IGNORED, ())} if chosen is None else ()
+        config, spec, forms = config_of_snapshot(self.snapshot), self._spec, self.snapshot.state.forms
+        named, others = _tracked_by(config)
+        if config.history.tracked is None:
+            named = [*map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
+        schemas = {form: EarlierForms(self.snapshot.state, self.snapshot.table).schema(form).names for form in forms}
         texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
         return Meaning(
             fields=pa.schema([one.with_nullable(True) for one in self.fields]),
             key=tuple(spec["key"]["fields"]),
-            tracked=tuple(number for number, name in enumerate(names) if name in tracked and name not in others),
+            tracked=tuple(number for number, name in enumerate(self.fields.names) if (name in named) != others),
             unknown=spec.get(PATCHES, "insert"),
             order_type=self._order,
             truncates=from_texts(self._order, pa.array(texts, pa.large_binary())) if texts else None,
+            begins=tuple(
+                max((form for form, names in schemas.items() if name not in names), default=-1)
+                for name in self.fields.names
+            ),
         )
 
     @cached_property
@@ -146,6 +174,8 @@ class History:
 
         valid_at: only those that hold at that order value, as text or as a Python value. where: as for ``scan_of``.
         """
+        if not self._spec:
+            return
         chosen = Filter(conditions_of(where), self.schema, self.snapshot.table)
         at = None if valid_at is None else self.order_of(valid_at)
         with reading(self.snapshot):
@@ -155,10 +185,13 @@ class History:
 
     def of_key(self, key: Key, valid_at: Any = None, partition: str | None = None) -> Any:
         """Return the versions of the record of a key as a pa.Table, oldest first. valid_at: as for ``tables``."""
+        if not self._spec:
+            return self.schema.empty_table()
         at = None if valid_at is None else self.order_of(valid_at)
         with reading(self.snapshot):
-            found = [EventPlace(*one) for one in Finder(self.snapshot).event_places(key, partition)]
-            return self._versions(found, at) if found else self.schema.empty_table()
+            records = Finder(self.snapshot).event_places(key, partition)
+            found = [self._versions([EventPlace(*one) for one in places], at) for places in records]
+            return pa.concat_tables([self.schema.empty_table(), *found])
 
     def order_of(self, value: Any) -> Any:
         """Return an order value that a user gives, as a pa.Scalar of the column of order values. Raises ConfigError."""

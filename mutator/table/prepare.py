@@ -41,8 +41,10 @@ def prepare(
         config = replace(config, retention=retention)  # entries of merge functions are sealed; deletes are kept
     with said_to(config.wording.audience.writers):
         plan = replace(make_plan(config, survey, new_run_id(now / 1000), now, "blocks"), expire_before=None)
+    if config.history.is_kept and not snapshot.has_history:
+        raise error("table.history.none", path=snapshot.table, what="versions of records")
     if snapshot.has_history:
-        check_history(plan)
+        check_history(plan, config)
         plan = replace(plan, keeps_events=True)
     many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)

@@ -37,11 +37,16 @@ def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
     schema = EarlierForms(snapshot.state, snapshot.table).schema()
     if columns is None:
         return schema
+    check_twice(snapshot, columns)
+    _refuse_partitions(snapshot, schema, columns)
+    return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
+
+
+def check_twice(snapshot: Snapshot, columns: Sequence[str]) -> None:
+    """Raise ConfigError for a column that is named twice."""
     twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
     if twice is not None:
         raise error("table.columns.twice", path=snapshot.table, column=twice)
-    _refuse_partitions(snapshot, schema, columns)
-    return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
 def scan_of(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mutator.config.settings import Config, OutputSpec
+from mutator.config.settings import Config, HistorySpec, OutputSpec
 from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.directory import check_files, in_place_of_a_table, read_manifest
 from mutator.dataset.file_entry import FileEntry
@@ -132,6 +132,7 @@ def _merged(config: Config) -> Config:
         config,
         output=replace(config.output, format=_FORMAT, partition_columns="file", nanos=nanos),
         effort=replace(config.effort, master_unique=False),
+        history=HistorySpec(),
     )
 
 
@@ -187,6 +188,9 @@ def _plan(table: str, first: Commit, config: Config, path: str, known: State) ->
     if config.history.is_kept and PATCHES in known.spec:
         why = f"{path} has had patches, and does not know what its records were before them"
         raise error("table.history", why=why, cure="create a table without history, or from the feeds")
+    if config.history.is_kept and known.absences:
+        why = f"{path} has deletes by absence, and does not know since when the records are gone"
+        raise error("table.history", why=why, cure="create a table without history, or from the feeds")
     created = first_snapshot(table, first).after(_commit_of(first, known))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
     return prepare(replace(created, state=replace(created.state, spec=spec)), config, [])[1]
@@ -240,6 +244,7 @@ def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Co
         | {"tombstones out": tombstones},
         feed=known.feed,
         absences=known.absences,
+        truncates=() if known.commit.floor is None or first.settings.get("history") != "on" else (known.commit.floor,),
         **members,
     )
 

@@ -164,3 +164,84 @@ def test_spark_keeps_the_same_events(sc: Any, tmp_path: Path, table: Table) -> N
     other.apply(str(tmp_path / "late.parquet"), runner="spark")
     table.apply(str(tmp_path / "late.parquet"), open_runner=open_runner)
     assert versions(other) == versions(table) != []
+
+
+def columns_of(table: Table, *names: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in names) for row in table.scan().to_pylist())
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_patches_of_earlier_forms(compacts: bool, tmp_path: Path) -> None:
+    """A mask says which fields a patch leaves unset by their positions, which change with the fields."""
+    table = Table.create(
+        str(tmp_path / "table"), {"key": "id", "order_by": "at", "ignore.null.updates": "all", "history": "on"}
+    )
+    names = [f"f{number}" for number in range(6)]
+    table.apply(pa.table({"id": [1], "at": [1], **{name: ["x"] for name in names}}))
+    table.apply(
+        pa.table({"id": [1], "at": [3], **{name: pa.array([None], pa.string()) for name in names[:-1]}, "f5": ["z"]})
+    )
+    more = {name: ["y"] for name in names[1:]} | {"g": ["new"], "h": ["new"]}
+    table.apply(pa.table({"id": [2], "at": [1], **more}), removed_fields="f0")
+    if compacts:
+        table.compact(everything=True)
+    assert columns_of(table, "id", "f1", "f5", "valid_from") == [(1, "x", "x", 1), (1, "x", "z", 3), (2, "y", "y", 1)]
+    assert table.get(1)["f5"] == "z"
+    assert [row["f5"] for row in table.get(1, history=True)] == ["x", "z"]
+
+
+def test_a_field_that_is_added_again_makes_no_versions(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "history": "on"})
+    table.apply(pa.table({"id": [1, 1], "at": [1, 5], "v": ["x", "y"]}))
+    table.compact(everything=True)
+    table.apply(pa.table({"id": [2], "at": [1]}), removed_fields="v")
+    table.apply(pa.table({"id": [2], "at": [2], "v": ["w"]}))
+    assert columns_of(table, "id", "valid_from", "v") == [(1, 1, None), (2, 1, None), (2, 2, "w")]
+
+
+def test_records_of_partitions_have_histories_of_their_own(tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "partitioned.by": "p", "key.scope": "partition", "history": "on"}
+    table = Table.create(str(tmp_path / "table"), settings)
+    table.apply(rows((1, 1, "a"), (1, 5, "a"), (1, 3, "b"), names="id at p"))
+    found = [(row["p"], row["valid_from"], row["valid_to"]) for row in table.get(1, history=True)]
+    assert found == [("a", 1, None), ("b", 3, None)]
+    assert [row["p"] for row in table.get(1, history=True, partition="p=b")] == ["b"]
+
+
+@pytest.mark.parametrize("feed", ["truncate", "absence"])
+def test_what_a_dataset_knows_of_the_past(feed: str, tmp_path: Path) -> None:
+    for name in ("m", "f"):
+        (tmp_path / name).mkdir()
+    pq.write_table(rows((1, 1, 80), (2, 9, 9), names="id at price"), tmp_path / "m" / "m_1.parquet")
+    change = rows((1, 5, "T", 0)) if feed == "truncate" else rows((2, 9, 9), names="id at price")
+    pq.write_table(change, tmp_path / "f" / "f_1.parquet")
+    more = {"truncate.op.code": "T"} if feed == "truncate" else {"op": "", "sync.mode": "full"}
+    places = {"master": str(tmp_path / "m"), "feed": [str(tmp_path / "f")], "output": str(tmp_path / "out")}
+    local_engine.mutate({**SETTINGS, **more, "history": "", "num.reducer": "2"}, **places)
+    if feed == "absence":
+        with pytest.raises(ConfigError, match="deletes by absence"):
+            Table.create(str(tmp_path / "table"), {"history": "on"}, dataset=str(tmp_path / "out"))
+        return
+    table = Table.create(str(tmp_path / "table"), {"history": "on"}, dataset=str(tmp_path / "out"))
+    table.apply(rows((7, 3, "U", 1)), op="op")
+    assert versions(table) == [(2, 9, 9, None, "open"), (7, 1, 3, 5, "truncated")]
+    assert table.get(7) is None
+
+
+def test_settings_of_history_are_checked(tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at"}
+    plain = Table.create(str(tmp_path / "plain"), settings)
+    with pytest.raises(ConfigError, match="created without history"):
+        plain.apply(rows((1, 1, 80), names="id at price"), history="on")
+    other = Table.create(str(tmp_path / "other"), {**settings, "history": "on", "history.track": "colour"})
+    with pytest.raises(ConfigError, match="names colour, which is not a field"):
+        other.apply(rows((1, 1, 80), names="id at price"))
+    third = Table.create(str(tmp_path / "third"), {**settings, "history": "on"})
+    assert (third.scan().to_pylist(), third.get(1, history=True), third.scan(valid_at="x").to_pylist()) == ([], [], [])
+    with pytest.raises(ConfigError, match="a field valid_to, and so do the records"):
+        third.apply(rows((1, 1, 80), names="id at valid_to"))
+    (tmp_path / "f").mkdir()
+    pq.write_table(rows((1, 1, 80), names="id at price"), tmp_path / "f" / "f.parquet")
+    places = {"master": str(tmp_path / "m"), "feed": [str(tmp_path / "f")], "output": str(tmp_path / "out")}
+    with pytest.raises(ConfigError, match="only a versioned table keeps a history"):
+        local_engine.mutate({**settings, "history": "on", "allow.empty.master": "true"}, **places)

@@ -163,7 +163,7 @@ class HistorySpec:
         "history",
         one_of("off", "on"),
         "off",
-        "`on`: a [table with history](history.md) keeps every version of each record, with the time from which to "
+        "`on`: a [table with history](history.md) keeps every version of each record, with the times between "
         "which it was valid; set when the table is created",
     )
     tracked: FieldChoice | None = defined(

@@ -198,7 +198,8 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "absences": state.absences,
         "masks": masks,
     }
-    version = _FORMAT_VERSION if state.commit.has_newest_members or EPOCHS in state.spec else _OLDEST
+    is_newest = state.commit.has_newest_members or EPOCHS in state.spec or state.settings.get("history") == "on"
+    version = _FORMAT_VERSION if is_newest else _OLDEST
     sealed = checksummed_json.dump(_FORMAT, version, members)
     if columns.column("sides_path").null_count == columns.num_rows:
         columns = columns.drop_columns(list(_OF_SIDES))

@@ -14,7 +14,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter,
 from mutator.engine.versions.history_rows import HistoryRows, Meaning, shown_fields, sides_of
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
-from mutator.rules.history import EventColumns
+from mutator.rules.history import EventColumns, still_counting
 from mutator.rules.typed_values import canonical
 
 
@@ -36,7 +36,7 @@ def close_units(
     rows, writer = HistoryRows(snapshot, meaning), DeltaWriter(plan, target, number, attempt, meaning.digest)
     for extents in units:
         whole = rows.events([rows.place_of(one) for one in extents])
-        kept = rows.still_counting(whole.columns)
+        kept = still_counting(whole.columns)
         index = pa.array(kept)
         columns = whole.columns
         events = EventColumns(

@@ -24,11 +24,12 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.formats.content import NotReadable
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.history import EventColumns, Versions, versions_of
 from mutator.rules.key_hash import Hashes
 from mutator.rules.last_wins import groups_of_keys
 from mutator.rules.order_columns import column_type, flags, ranks, to_texts
+from mutator.rules.patches import packed_masks
 from mutator.rules.sort_order import number_order
 
 
@@ -42,12 +43,14 @@ class Meaning:
     unknown: str  # what a patch of an unknown record does
     order_type: str
     truncates: Any = None  # order values of all truncates, a pa.Array; None without any
+    begins: tuple[int, ...] = ()  # of each field, the last form of files that lacks it; negative: none does
 
     @property
     def digest(self) -> str:
         """A text that differs where the same events mean other versions."""
         truncates = [] if self.truncates is None else to_texts(self.order_type, self.truncates).to_pylist()
-        said = self.fields.names, [self.fields.names[one] for one in self.tracked], self.unknown, truncates
+        fields = [*zip(self.fields.names, map(str, self.fields.types), self.begins, strict=True)]
+        said = fields, self.key, self.tracked, self.unknown, self.order_type, truncates
         return sha256(repr(said).encode()).hexdigest()[:12]
 
     @property
@@ -95,9 +98,13 @@ class HistoryRows:
 
     @cached_property
     def _added(self) -> dict[str, int]:
-        """The version that added each file."""
-        columns = (self._snapshot.files.column(name).to_pylist() for name in ("path", "version"))
-        return dict(zip(*columns, strict=True))
+        """The version that added each file; 0 for closed ones.
+
+        A compaction closes all events that it sees. Those beside them came later, even if their version is an earlier
+        one, which was committed while the compaction was at work.
+        """
+        columns = (self._snapshot.files.column(name).to_pylist() for name in ("path", "version", "role"))
+        return {path: 0 if role == CLOSED else version for path, version, role in zip(*columns, strict=True)}
 
     def place_of(self, extent: LiveExtent) -> EventPlace:
         """Return the place of all events of an extent."""
@@ -133,10 +140,11 @@ class HistoryRows:
             again = np.lexsort([*(one[order] for one in by), keys])
             order, keys = order[again], keys[again]
         index = pa.array(order)
-        sides = pa.concat_arrays([live.sides(one.file, one.positions, BESIDE) for one in places]).take(index)
-        deletes: Flags = flags(sides.field(0).is_valid())
+        sides = [live.sides(one.file, one.positions, BESIDE) for one in places]
+        deletes: Flags = flags(pa.concat_arrays([one.field(0) for one in sides]).is_valid())[order]
+        masks = [self._masks(one.file, own.field(1)) for one, own in zip(places, sides, strict=True)]
         columns = [rows.column(name).combine_chunks().take(index) for name in meaning.fields.names]
-        found = EventColumns(keys, orders.take(index), deletes, sides.field(1), columns)
+        found = EventColumns(keys, orders.take(index), deletes, pa.concat_arrays(masks).take(index), columns)
         encoded = pa.concat_arrays([live.entry_keys(one.file, one.entries) for one in places]).take(index)
         return FoundEvents(found, hashes[order], encoded)
 
@@ -152,6 +160,23 @@ class HistoryRows:
             return live.forms.evolved(found.select(names), file.form, wanted)
         except NotReadable as fault:
             raise damaged(table, file, fault) from None
+
+    def _masks(self, file: FileEntry, masks: Any) -> Any:
+        """Return masks of a file as those of the present fields. A mutation sets a field that its file lacks."""
+        forms, names = self._live.forms, self._meaning.fields.names
+        own = forms.schema(file.form).names
+        patches = np.flatnonzero(flags(masks.is_valid()))
+        if own == names or not len(patches):
+            return masks
+        data = offsets_of(masks.take(pa.array(patches)).cast(pa.large_binary()))[1]
+        bits = np.unpackbits(data.reshape(len(patches), -1), axis=1, bitorder="little").astype(np.bool_)
+        has = [forms.has(file.form, name) for name in names]
+        none = np.zeros(len(patches), np.bool_)
+        unset = [bits[:, own.index(name)] if is_there else none for name, is_there in zip(names, has, strict=True)]
+        found = pa.array(packed_masks(unset), pa.binary())
+        at = np.full(len(masks), -1)
+        at[patches] = np.arange(len(patches))
+        return found.take(pa.array(np.maximum(at, 0), mask=at < 0))
 
     def closed(self, extent: LiveExtent, without: Hashes, at: Any = None) -> ClosedRows:
         """Return the versions in a closed extent, but for those of keys with some hashes, ascending.
@@ -170,17 +195,6 @@ class HistoryRows:
         own = self._rows(EventPlace(extent.file, positions, positions))
         starts, ends, endings = sides.flatten()
         return ClosedRows(own, starts, ends, endings.to_numpy())
-
-    def still_counting(self, events: EventColumns) -> Ints:
-        """Return the numbers of the events that no later one of their key and order value replaces as a whole."""
-        order, replaces = ranks(events.orders), ~flags(events.unset.is_valid()) | events.deletes
-        if not len(order):
-            return np.zeros(0, np.int64)
-        groups = np.cumsum(np.append(True, (np.diff(events.keys) != 0) | (np.diff(order) != 0)))
-        last = np.full(groups[-1] + 1, -1)
-        own = np.flatnonzero(replaces)
-        last[groups[own]] = own  # the last one stays
-        return np.flatnonzero(np.arange(len(order)) >= last[groups])
 
 
 def holding(starts: Any, ends: Any, at: Any) -> Flags:

@@ -1,6 +1,7 @@
 """All checks of plausible mistakes, in the order in which one mistake may look like another."""
 
 from mutator.config import Config
+from mutator.errors import error
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters, null_warnings
 from mutator.plan.mistakes.header_rows import check_header_rows
@@ -18,6 +19,9 @@ from mutator.plan.mistakes.samples import samples_of
 
 def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
+    if config.history.is_kept and not survey.versioned:
+        cure = "create a table with it: mutator table create --history"
+        raise error("table.history", why="only a versioned table keeps a history", cure=cure)
     check_roles(config.rows, survey)
     check_forgotten_dialect(config.rows, survey)
     samples = samples_of(config.rows, survey)
