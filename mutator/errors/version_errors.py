@@ -18,7 +18,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.history.none": (
             "{path}: the table was created without history, so it has no {what}; create another one with {history=on}"
         ),
-        "table.valid.at": "{path}: {value} is not an order value of the table: {why}",
+        "table.valid.at": "{path}: the time {value} {why}, as the values of its order field are; give one of them",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",
         "table.frame.option": "format mutator: option {option}; expected is {known}",

@@ -34,7 +34,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
 from mutator.rules.history import ENDINGS, OPEN
-from mutator.rules.order_columns import SEQUENCE, compact, flags, from_texts, to_column, to_texts
+from mutator.rules.order_columns import SEQUENCE, compact, encoded_lowest, flags, from_texts, to_column, to_texts
 from mutator.rules.order_types import recorded_fields
 from mutator.rules.order_values import is_tuple, order_parser
 from mutator.table.find import Finder
@@ -56,20 +56,21 @@ def check_history(plan: Plan, config: Config) -> None:
         raise error(
             "table.history", why=why, cure=f"create a table with another one; the fields are {', '.join(names)}"
         )
-    table = setting("history=on")
+    if plan.operation != "apply":
+        why = "an overwrite does not say since when the records that it replaces are gone"
+        cure = f"apply a snapshot, with {setting('sync.mode=full')} and {setting('snapshot.as.of')}"
+        raise error("table.history", why=why, cure=cure)
+    if plan.register.full:
+        why = f"{setting('sync.mode=full')} does not say since when the records that the feed lacks are gone"
+        raise error("table.history", why=why, cure=f"set {setting('snapshot.as.of')} to the time of the snapshot")
     if MERGES in rows.spec:
         why = f"{setting('field.merge.FIELD')} makes one value of all that a field ever had"
         raise error("table.history", why=why, cure="leave the setting out, or create a table without history")
-    if plan.register.full or plan.operation != "apply":
-        what = "write.operation" if plan.operation != "apply" else "sync.mode=full"
-        why = f"{setting(what)} does not say since when the other records are gone"
-        cure = f"set {setting('sync.mode=full')} and {setting('snapshot.as.of')} to the time of the snapshot"
-        raise error("table.history", why=why, cure=cure)
     if rows.spec.get(PATCHES) == "reject":
         why = f"with {setting('patch.unknown=reject')}, what a patch does depends on when it arrives"
         raise error("table.history", why=why, cure=f"set {setting('patch.unknown')} to wait or insert")
     if is_tuple(rows.order_type) or rows.orders_beside:
-        why = f"{table} shows times, and the order value is not one field of the record"
+        why = "its versions show times, and the order value is not one field of the record in ascending order"
         raise error("table.history", why=why, cure=f"set {setting('order_by')} to one field")
 
 
@@ -86,7 +87,7 @@ def _tracked_by(config: Config) -> tuple[list[str], bool]:
 def wants_versions(snapshot: Snapshot, valid_at: Any, *, current: bool) -> bool:
     """Return whether a scan is of versions of records. Raises ConfigError for a table that has none, or for both."""
     if not snapshot.has_history and (valid_at is not None or current):
-        what = "current records beside others" if valid_at is None else "versions at a time"
+        what = "current records beside others" if valid_at is None else "versions of records"
         raise error("table.history.none", path=snapshot.table, what=what)
     if current and valid_at is not None:
         raise error("argument.both", call="scan", what="current and valid_at are given", cure="give one of them")
@@ -121,10 +122,13 @@ class History:
         return pa.schema([field_of(self.schema, name, self.snapshot.table) for name in columns])
 
     def batches(self, columns: Sequence[str] | None, where: Where, valid_at: Any) -> Iterator[Any]:
-        """Yield versions as pa.RecordBatches. columns: the wanted ones; None for all. Others are as of ``tables``."""
+        """Return an iterator over versions as pa.RecordBatches.
+
+        columns: the wanted ones; None for all. Others are as of ``tables``.
+        """
         names = self.schema_of(columns).names
-        for found in self.tables(valid_at, where):
-            yield from found.select(names).to_batches()
+        found = self.tables(valid_at, where)
+        return (batch for one in found for batch in one.select(names).to_batches())
 
     @cached_property
     def _spec(self) -> Any:
@@ -170,14 +174,16 @@ class History:
         return HistoryRows(self.snapshot, self.meaning)
 
     def tables(self, valid_at: Any = None, where: Where = None) -> Iterator[Any]:
-        """Yield all versions as pa.Tables, by bucket; those of a key are in one of them, oldest first.
+        """Return an iterator over all versions as pa.Tables; those of a key are in one of them, oldest first.
 
         valid_at: only those that hold at that order value, as text or as a Python value. where: as for ``scan_of``.
         """
         if not self._spec:
-            return
+            return iter(())
         chosen = Filter(conditions_of(where), self.schema, self.snapshot.table)
-        at = None if valid_at is None else self.order_of(valid_at)
+        return self._tables(chosen, None if valid_at is None else self.order_of(valid_at))
+
+    def _tables(self, chosen: Filter, at: Any) -> Iterator[Any]:
         with reading(self.snapshot):
             extents = [one for role in OF_HISTORY for one in self.snapshot.extents(role)]
             parts = (part for unit in units_of_history(extents) for part in self._of_unit(unit, at))
@@ -242,7 +248,9 @@ class History:
         return pa.table([*columns, *times, pa.array(endings == OPEN), ended], schema=self.schema)
 
     def _times(self, orders: Any) -> Any:
-        """Return order values as they are shown."""
+        """Return order values as they are shown; NULL for the lowest, that of NULL."""
+        lowest = pa.array([encoded_lowest(self._order)], orders.type)[0]
+        orders = pc.if_else(pc.equal(orders, lowest), pa.scalar(None, orders.type), orders)
         if pa.types.is_integer(orders.type) and pa.types.is_integer(self._time):
             return orders.cast(self._time)
         known = compact(self._order, orders.drop_null())

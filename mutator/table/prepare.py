@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from mutator.config.definitions import published
 from mutator.config.settings import Config, KeySpec, OperationSpec
+from mutator.config.sources import shown
 from mutator.dataset.commits import next_time
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import said_to
-from mutator.errors.parts import setting
+from mutator.errors.parts import place, setting
 from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
@@ -22,6 +23,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
 from mutator.table.history import check_history
 
+TRACK = "history.track"
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
 _MOST_GROUPS = 1024
@@ -41,8 +43,12 @@ def prepare(
         config = replace(config, retention=retention)  # entries of merge functions are sealed; deletes are kept
     with said_to(config.wording.audience.writers):
         plan = replace(make_plan(config, survey, new_run_id(now / 1000), now, "blocks"), expire_before=None)
-    if config.history.is_kept and not snapshot.has_history:
-        raise error("table.history.none", path=snapshot.table, what="versions of records")
+    given, own = config.given, snapshot.state.settings
+    is_other = "history" in given and config.history.is_kept != snapshot.has_history
+    if is_other or shown(given.get(TRACK, own.get(TRACK, ""))) != shown(own.get(TRACK, "")):
+        said = {True: "with", False: "without"}[snapshot.has_history]
+        why = f"{place(snapshot.table)} was created {said} it, and its settings stay"
+        raise error("table.history", why=why, cure=f"leave {setting('history')} and {setting(TRACK)} out")
     if snapshot.has_history:
         check_history(plan, config)
         plan = replace(plan, keeps_events=True)

@@ -71,8 +71,8 @@ def test_nightly_snapshots_end_what_they_lack(table: Table) -> None:
     ("settings", "why"),
     [
         ({"field_merge": {"price": "sum"}}, "makes one value of all"),
-        ({"sync_mode": "full", "op": ""}, "does not say since when the other records are gone"),
-        ({"ignore_null_updates": "price", "patch_unknown": "reject"}, "depends on when it arrives"),
+        ({"sync_mode": "full", "op": ""}, "does not say since when the records that the feed lacks are gone"),
+        ({"ignore_null_updates": "price", "patch_unknown": "reject"}, "depend on when it arrives"),
     ],
 )
 def test_what_has_no_history_is_refused(settings: dict[str, Any], why: str, table: Table) -> None:
@@ -84,9 +84,28 @@ def test_what_has_no_history_is_refused(settings: dict[str, Any], why: str, tabl
 def test_overwrites_and_orders_of_several_fields_are_refused(table: Table, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not say since when"):
         table.insert_overwrite_table(rows((1, 9, "U", 1)))
-    other = Table.create(str(tmp_path / "other"), {**SETTINGS, "order_by": "at,price", "order_type": "long,long"})
-    with pytest.raises(ConfigError, match="not one field of the record"):
-        other.apply(rows((1, 9, "U", 1)))
+    for order in ({"order_by": "at,price", "order_type": "long,long"}, {"order_type": "long desc"}):
+        with pytest.raises(ConfigError, match="name one field, in ascending order"):
+            Table.create(str(tmp_path / "other"), {**SETTINGS, **order})
+    with pytest.raises(ConfigError, match="needs history"):
+        Table.create(str(tmp_path / "other"), {**SETTINGS, "history": "off", "history.track": "price"})
+
+
+def test_null_as_the_lowest_order_value_has_no_time(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {**SETTINGS, "null.order": "lowest"})
+    table.apply(rows((1, None, "U", 80), (1, 5, "U", 82)), open_runner=open_runner)
+    assert versions(table) == [(1, 80, None, 5, "updated"), (1, 82, 5, None, "open")]
+    assert [row["price"] for row in table.scan(valid_at=3).to_pylist()] == [80]
+
+
+@pytest.mark.parametrize("history", ["off", "on"])
+def test_a_patch_that_waited_is_newer_than_the_snapshot(history: str, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {**SETTINGS, "history": history, "ignore.null.updates": "price"})
+    table.apply(rows((1, 188, "U", None, "x"), names="id at op price name"), open_runner=open_runner)
+    nightly: dict[str, Any] = {"sync_mode": "full", "op": "", "snapshot_as_of": 160, "open_runner": open_runner}
+    table.apply(rows((1, 97, 80, "y"), names="id at price name"), **nightly)
+    assert table.get(1) == {"id": 1, "at": 188, "price": 80, "name": "x"}
+    assert table.verify(open_runner=open_runner).problems == ()
 
 
 def test_a_table_without_history_has_no_versions(tmp_path: Path) -> None:
@@ -109,7 +128,7 @@ def test_a_record_at_a_time(table: Table) -> None:
     assert table.get(1) is None
     assert table.get(1, version=1, valid_at=4)["price"] == 80
     assert table.get(7, history=True) == []
-    with pytest.raises(ConfigError, match="'soon' is not an order value of the table"):
+    with pytest.raises(ConfigError, match="the time 'soon' is not an integer"):
         table.get(1, valid_at="soon")
 
 
@@ -231,8 +250,14 @@ def test_what_a_dataset_knows_of_the_past(feed: str, tmp_path: Path) -> None:
 def test_settings_of_history_are_checked(tmp_path: Path) -> None:
     settings = {"key": "id", "order_by": "at"}
     plain = Table.create(str(tmp_path / "plain"), settings)
-    with pytest.raises(ConfigError, match="created without history"):
-        plain.apply(rows((1, 1, 80), names="id at price"), history="on")
+    for path, given in (
+        (plain.path, {"history": "on"}),
+        (None, {"history": "off"}),
+        (None, {"history_track": "price"}),
+    ):
+        table = Table(path) if path else Table.create(str(tmp_path / str(given)), {**settings, "history": "on"})
+        with pytest.raises(ConfigError, match="was created with"):
+            table.apply(rows((1, 1, 80), names="id at price"), **given)
     other = Table.create(str(tmp_path / "other"), {**settings, "history": "on", "history.track": "colour"})
     with pytest.raises(ConfigError, match="names colour, which is not a field"):
         other.apply(rows((1, 1, 80), names="id at price"))

@@ -34,7 +34,7 @@ from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import flags, to_texts
+from mutator.rules.order_columns import flags, to_column, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.register import RECORD, Olds, no_sides, with_values
@@ -83,8 +83,7 @@ class Meeting:
         if self._winners.settle():
             self._hashed = None
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
-        # Those of a snapshot count as higher ones, but what is stored is what the rows have.
-        orders = self._winners.found.orders if self._plan.as_of is None else self._winners.row_orders
+        orders = self._winners.found.orders if self._plan.as_of is None else self._orders_as_of(every)
         orders = exchanged(orders, self._raised)
         hashed = self._hashed
         return DecidedRows(
@@ -98,6 +97,14 @@ class Meeting:
             sides,
             beside,
         )
+
+    def _orders_as_of(self, every: Ints) -> Any:
+        """Return the order values to store: those of a snapshot count as higher ones, but the rows have their own.
+
+        A register may leave a higher one, as that of a patch that waited.
+        """
+        left, at = self._winners.left_orders(every), to_column(self._plan.rows.order_type, [self._plan.as_of])[0]
+        return pc.if_else(pc.greater(left, at), left, self._winners.row_orders)
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
         order_type, keeps = self._plan.rows.order_type, self._plan.keeps_orders
