@@ -8,7 +8,8 @@ claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, row_output)
 find          the record of a key, and its versions (earlier_files: its files by path)
 changes       the changes of versions (changed_rows, images)
-compact       write buckets with many files or hidden rows anew (compact_choice, idle)
+history       all versions of records, of a table that keeps them
+compact       write buckets with many files or hidden rows anew (compact_choice, idle; closing: of a history)
 clean         remove what no version needs (clean_plan, clean_removal)
 outlived      readers whose versions are cleaned while they read: an error, or what is left
 tags          names of versions (restore: bring one back; reader_place: bookmarks)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mutator.rules.history import ENDINGS, EventColumns, versions_of
 from mutator.rules.patches import masks_of
 from tests.laws.test_patch_rules import FIELDS, RULES, mutations
-from tests.support.effort import law
+from tests.support.effort import law, share
 from tests.support.history_model import History, Version
 from tests.support.patch_model import RECORD, Mutation, Seen
 
@@ -67,7 +67,7 @@ def test_versions_of_every_few_events(unknown: str) -> None:
     every = [*events_of((1, 2), ["x", None]), *(Mutation("T", None, order) for order in (1, 2))]
     worlds = [*itertools.product(every, repeat=2)]
     small = [*events_of((1, 2, 3), ["x"]), Mutation("T", None, 2)]
-    worlds += random.Random(1).sample([*itertools.product(small, repeat=3)], 2000)
+    worlds += random.Random(1).sample([*itertools.product(small, repeat=3)], share(2000))
     for runs in worlds:
         place = History(FIELDS, unknown)
         for one in runs:

@@ -11,5 +11,6 @@ absent            the deletes of a full snapshot
 apart             keys that are unique only within a partition
 export_task       a version as a dataset
 compact_task      buckets as base files (indexed_rows, base_files), while versions follow (moved_rows)
+events            the mutations that a table with history keeps (history_rows: read them; close_history: in buckets)
 extent_rows       the live rows of extents (live_extents)
 """

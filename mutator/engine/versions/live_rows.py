@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import RLock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -45,12 +46,16 @@ _MEMORY = 1 << 28  # bytes
 
 
 class KeptIndexes:
-    """Key indexes by the paths of their files. One that is given up must be opened and verified again."""
+    """Key indexes by the paths of their files. One that is given up must be opened and verified again.
+
+    Several threads may ask for them.
+    """
 
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._kept: OrderedDict[str, tuple[KeyIndex, int]] = OrderedDict()  # with its memory at its last use
         self._memory = self._left = 0
+        self._lock = RLock()
 
     def leave(self, memory: int) -> None:
         """Leave some of the memory to merged keys; indexes have the rest, or one of them does."""
@@ -59,20 +64,23 @@ class KeptIndexes:
 
     def get(self, path: str) -> KeyIndex | None:
         """Return a key index; None if it is not kept."""
-        if path not in self._kept:
-            return None
-        index, memory = self._kept.pop(path)
-        self._memory -= memory
-        self.keep(path, index)
-        return index
+        with self._lock:
+            if path not in self._kept:
+                return None
+            index, memory = self._kept.pop(path)
+            self._memory -= memory
+            self.keep(path, index)
+            return index
 
     def keep(self, path: str, index: KeyIndex) -> None:
         """Keep a key index, and give up those that were not used for longest."""
-        self._kept[path] = index, index.memory
-        self._memory += index.memory
-        while len(self._kept) > 1 and (len(self._kept) > _MOST or self._memory > _MEMORY):
-            _, (_, memory) = self._kept.popitem(last=False)
-            self._memory -= memory
+        with self._lock:
+            _, before = self._kept.pop(path, (None, 0))
+            self._kept[path] = index, index.memory
+            self._memory += index.memory - before
+            while len(self._kept) > 1 and (len(self._kept) > _MOST or self._memory > _MEMORY):
+                _, (_, memory) = self._kept.popitem(last=False)
+                self._memory -= memory
 
 
 IN_MEMORY = 64 << 20  # bytes of a remote file that is read once
