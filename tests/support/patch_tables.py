@@ -83,7 +83,10 @@ def rows_of(snapshot: Snapshot, fields: Sequence[str], functions: Mapping[str, s
 
 
 def waiting_in(snapshot: Snapshot, fields: Sequence[str], functions: Mapping[str, str] = NO_FUNCTIONS) -> Rows:
-    """Return what waits in a version: the order value of the last delete, the fields, and their order values."""
+    """Return what waits in a version: the order value of the last delete, the fields, and their order values.
+
+    Then what merge functions have, and the highest order value, which is that of the last patch.
+    """
     found = Rows()
     for file in snapshot.of_role(TOMBSTONES):
         positions = np.setdiff1d(np.arange(file.rows), snapshot.masks.hidden(file.path))
@@ -95,7 +98,8 @@ def waiting_in(snapshot: Snapshot, fields: Sequence[str], functions: Mapping[str
             own = {entry["field"]: entry["order"] for entry in one[FIELD_ORDERS]}
             orders = tuple(own.get(name, order) for name in fields)
             entries = of_functions(functions, one)[1]
-            found[one["key_0"].decode()] = order, tuple(row[name] for name in fields), orders, entries
+            newest = max(entry["order"] for entry in one[FIELD_ORDERS] if entry["order"] is not None)
+            found[one["key_0"].decode()] = order, tuple(row[name] for name in fields), orders, entries, newest
     return found
 
 
@@ -178,8 +182,8 @@ class VersionedTable:
         kept_rows = waiting_in(snapshot, self.fields, self.functions)
         waiting = {
             key: as_met(self.model, deleted, values, orders, entries)
-            for key, (deleted, values, orders, entries) in kept_rows.items()
-            if not floor or any(order is not None and order >= floor for order in orders)  # it covers the others
+            for key, (deleted, values, orders, entries, newest) in kept_rows.items()
+            if newest >= floor  # it covers the others
         }
         assert waiting == {
             key: as_met(self.model, kept.deleted, kept.values, kept.orders, dict(kept.entries))
