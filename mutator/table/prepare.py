@@ -21,7 +21,6 @@ from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
-from mutator.table.history import check_history
 
 TRACK = "history.track"
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
@@ -50,6 +49,8 @@ def prepare(
         why = f"{place(snapshot.table)} was created {said} it, and its settings stay"
         raise error("table.history", why=why, cure=f"leave {setting('history')} and {setting(TRACK)} out")
     if snapshot.has_history:
+        from mutator.table.history import check_history  # which other applies need not load
+
         check_history(plan, config)
         plan = replace(plan, keeps_events=True)
     many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
