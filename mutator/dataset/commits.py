@@ -49,6 +49,11 @@ WITHOUT_ROWS = tuple(name for name, one in ACTIONS.items() if not one.has_rows)
 _REMOVES = tuple(name for name, one in ACTIONS.items() if one.removes)
 
 
+def keeps_history(settings: Mapping[str, Any]) -> bool:
+    """Return whether a table with some settings keeps all versions of its records."""
+    return settings.get("history") == "on"
+
+
 @dataclass(frozen=True)
 class FeedFile:
     """A feed file that was merged."""
@@ -175,7 +180,7 @@ class Commit:
     @property
     def has_newest_members(self) -> bool:
         """Whether it has members that only the newest format version has."""
-        if any(file.role in OF_HISTORY for file in self.files) or self.settings.get("history") == "on":
+        if any(file.role in OF_HISTORY for file in self.files) or keeps_history(self.settings):
             return True
         return self.floor is not None or bool(self.parts or self.truncates) or EPOCHS in (self.spec or ())
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mutator.rules.byte_columns import Ints
-from mutator.rules.last_wins import competing, folded_lows
+from mutator.rules.last_wins import competing, folded_columns
 from mutator.rules.order_columns import ranks
 from mutator.rules.register import Bag
 from mutator.rules.sort_order import hash_order
@@ -28,15 +28,5 @@ class EventFold(NamedTuple):
         differs = (key[1:] != key[:-1]) | (order[1:] != order[:-1])
         if not self.leaves_one or differs.all():
             return rows, {}
-        last, winner = np.flatnonzero(np.append(differs, True)), found.last[key]
-        begins = np.append(0, last[:-1] + 1)
-        mixed = bag.rows("mixed", rows) & found.top
-        rivals = np.flatnonzero(found.top & (winner != np.arange(len(rows))))
-        if len(rivals):
-            mixed[rivals] |= bag.differ(rows[rivals], rows[winner[rivals]])
-        return rows[last], {
-            **folded_lows(bag, found._replace(begins=begins, last=last)),
-            "counts": np.add.reduceat(bag.rows("counts", rows), begins),
-            "mixed": np.logical_or.reduceat(mixed, begins),
-            "upserts": np.logical_or.reduceat(bag.rows("upserts", rows), begins),
-        }
+        last = np.flatnonzero(np.append(differs, True))
+        return rows[last], folded_columns(bag, found, np.append(0, last[:-1] + 1))

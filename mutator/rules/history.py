@@ -47,6 +47,12 @@ class EventColumns(NamedTuple):
     unset: Any  # the masks of fields that patches leave unset; NULLs without patches
     fields: Sequence[Any]  # a pa.Array for each field; of deletes, any values
 
+    def take(self, rows: Ints) -> EventColumns:
+        """Return some events, in their order."""
+        index = pa.array(rows)
+        orders, unset, *fields = (one.take(index) for one in (self.orders, self.unset, *self.fields))
+        return EventColumns(self.keys[rows], orders, self.deletes[rows], unset, fields)
+
 
 @dataclass(frozen=True)
 class Versions:

@@ -223,15 +223,20 @@ def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
 
     rows: mutations in the order of their hashes; so are the winners.
     """
-    rows, begins, last, top = found = competing(bag, rows)
-    winner = last[found.key]
-    mixed = bag.rows("mixed", rows) & top
+    found = competing(bag, rows)
+    return found.rows[found.last], folded_columns(bag, found, found.begins)
+
+
+def folded_columns(bag: Bag, found: Competing, begins: Ints) -> dict[str, Any]:
+    """Return the columns counts, mixed, upserts and lows of groups of mutations. begins: of the groups."""
+    rows, winner = found.rows, found.last[found.key]
+    mixed = bag.rows("mixed", rows) & found.top
     # Contents are compared only with those that have the winner's order value and sequence.
-    rivals = np.flatnonzero(top & (winner != np.arange(len(rows))))
+    rivals = np.flatnonzero(found.top & (winner != np.arange(len(rows))))
     if len(rivals):
         mixed[rivals] |= bag.differ(rows[rivals], rows[winner[rivals]])
-    return rows[last], {
-        **folded_lows(bag, found),
+    return {
+        **folded_lows(bag, found._replace(begins=begins)),
         "counts": np.add.reduceat(bag.rows("counts", rows), begins),
         "mixed": np.logical_or.reduceat(mixed, begins),
         "upserts": np.logical_or.reduceat(bag.rows("upserts", rows), begins),

@@ -79,16 +79,22 @@ def _tracked_by(config: Config) -> tuple[list[str], bool]:
     chosen, known = config.history.tracked, config.rows.text.names
     if chosen is None:
         return [], True
-    return [
-        str(known[one]) if isinstance(one, int) and one < len(known) else str(one) for one in chosen.named
-    ], chosen.others
+    named = (known[one] if isinstance(one, int) and one < len(known) else one for one in chosen.named)
+    return [*map(str, named)], chosen.others
+
+
+def check_has_history(snapshot: Snapshot, what: str = "versions of records") -> None:
+    """Raise ConfigError for a table without history."""
+    if not snapshot.has_history:
+        raise error("table.history.none", path=snapshot.table, what=what)
 
 
 def wants_versions(snapshot: Snapshot, valid_at: Any, *, current: bool) -> bool:
     """Return whether a scan is of versions of records. Raises ConfigError for a table that has none, or for both."""
-    if not snapshot.has_history and (valid_at is not None or current):
-        what = "current records beside others" if valid_at is None else "versions of records"
-        raise error("table.history.none", path=snapshot.table, what=what)
+    if valid_at is not None:
+        check_has_history(snapshot)
+    elif current:
+        check_has_history(snapshot, "current records beside others")
     if current and valid_at is not None:
         raise error("argument.both", call="scan", what="current and valid_at are given", cure="give one of them")
     return snapshot.has_history and not current
@@ -103,7 +109,11 @@ class History:
     @cached_property
     def fields(self) -> Any:
         """The pa.Schema of records."""
-        return EarlierForms(self.snapshot.state, self.snapshot.table).schema()
+        return self._forms.schema()
+
+    @cached_property
+    def _forms(self) -> EarlierForms:
+        return EarlierForms(self.snapshot.state, self.snapshot.table)
 
     @cached_property
     def schema(self) -> Any:
@@ -150,11 +160,11 @@ class History:
     @cached_property
     def meaning(self) -> Meaning:
         """What makes versions of the events."""
-        config, spec, forms = config_of_snapshot(self.snapshot), self._spec, self.snapshot.state.forms
+        config, spec = config_of_snapshot(self.snapshot), self._spec
         named, others = _tracked_by(config)
         if config.history.tracked is None:
             named = [*map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
-        schemas = {form: EarlierForms(self.snapshot.state, self.snapshot.table).schema(form).names for form in forms}
+        schemas = {form: self._forms.schema(form).names for form in self.snapshot.state.forms}
         texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
         return Meaning(
             fields=pa.schema([one.with_nullable(True) for one in self.fields]),

@@ -35,7 +35,7 @@ from mutator.table.changes import changes_of
 from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion
-from mutator.table.history import History, wants_versions
+from mutator.table.history import History, check_has_history, wants_versions
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.outlived import reading, with_what_is_left
@@ -316,7 +316,7 @@ class Table(KeptTable):
     ) -> Any:
         """Return the versions of the record of a key, of a table with history, a pa.Table; arguments as for ``get``."""
         snapshot = self.at(version)
-        wants_versions(snapshot, key, current=False)
+        check_has_history(snapshot)
         return History(snapshot).of_key(key, valid_at, partition)
 
     def records(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[Any]:

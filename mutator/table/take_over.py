@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from mutator.config.settings import Config, HistorySpec, OutputSpec
-from mutator.dataset.commits import Commit, next_time, time_text
+from mutator.dataset.commits import Commit, keeps_history, next_time, time_text
 from mutator.dataset.directory import check_files, in_place_of_a_table, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import EARLIER, IN_PATH, by_partition, form_of
@@ -244,7 +244,7 @@ def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Co
         | {"tombstones out": tombstones},
         feed=known.feed,
         absences=known.absences,
-        truncates=() if known.commit.floor is None or first.settings.get("history") != "on" else (known.commit.floor,),
+        truncates=(known.commit.floor,) if known.commit.floor is not None and keeps_history(first.settings) else (),
         **members,
     )
 

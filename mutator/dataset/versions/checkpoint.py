@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.dataset import checksum, checksummed_json
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import FeedFile, keeps_history
 from mutator.dataset.file_entry import INDEX, Extent, FileEntry, is_packed
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.state import KnownFeed, State
@@ -198,7 +198,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "absences": state.absences,
         "masks": masks,
     }
-    is_newest = state.commit.has_newest_members or EPOCHS in state.spec or state.settings.get("history") == "on"
+    is_newest = state.commit.has_newest_members or EPOCHS in state.spec or keeps_history(state.settings)
     version = _FORMAT_VERSION if is_newest else _OLDEST
     sealed = checksummed_json.dump(_FORMAT, version, members)
     if columns.column("sides_path").null_count == columns.num_rows:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Commit, keeps_history
 from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.state import State, first_state
 from mutator.dataset.versions.checkpoint import FILES, file_columns, files_of
@@ -108,7 +108,7 @@ class Snapshot:
     @property
     def has_history(self) -> bool:
         """Whether the table keeps all versions of its records."""
-        return self.state.settings.get("history") == "on"
+        return keeps_history(self.state.settings)
 
     def after(self, version: Commit) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""

@@ -14,7 +14,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter,
 from mutator.engine.versions.history_rows import HistoryRows, Meaning, shown_fields, sides_of
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
-from mutator.rules.history import EventColumns, still_counting
+from mutator.rules.history import still_counting
 from mutator.rules.typed_values import canonical
 
 
@@ -37,15 +37,7 @@ def close_units(
     for extents in units:
         whole = rows.events([rows.place_of(one) for one in extents])
         kept = still_counting(whole.columns)
-        index = pa.array(kept)
-        columns = whole.columns
-        events = EventColumns(
-            columns.keys[kept],
-            columns.orders.take(index),
-            columns.deletes[kept],
-            columns.unset.take(index),
-            [column.take(index) for column in columns.fields],
-        )
+        events = whole.columns.take(kept)
         found = meaning.versions(events)
         written = pa.StructArray.from_arrays(shown_fields(events, found), fields=list(meaning.fields))
         partition = extents[0].extent.partition
@@ -59,7 +51,7 @@ def close_units(
             codes,
             written.take(at),
             hashes[order],
-            whole.keys.take(index).take(at),
+            whole.keys.take(pa.array(kept)).take(at),
             events.orders.take(at),
             sides=sides.take(at),
         )

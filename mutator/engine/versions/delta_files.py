@@ -138,7 +138,7 @@ class DeltaWriter:
         return self._target.buckets
 
     def write(self, role: str, delta: Delta) -> None:
-        """Write a delta. role: data, tombstones or events."""
+        """Write a delta. role: one of those with rows."""
         self.rows[role] += len(delta.hashes)
         progress.count(written=len(delta.hashes))
         if self._target.table is None or not len(delta.hashes):
