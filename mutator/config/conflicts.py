@@ -52,7 +52,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _of_other_dialects(rows.ops, given)
     yield from _unset_fields(rows, given)
     yield from _merged_fields(rows)
-    yield from _history(config)
+    yield from _history(config, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _order_twice(rows.order, given)
@@ -139,12 +139,13 @@ def _merged_fields(rows: RowSpec) -> Messages:
             yield f"{setting(f'noop.ignore={field}')}: {field} is {what[field]}, which always counts; leave it out"
 
 
-def _history(config: Config) -> Messages:
+def _history(config: Config, given: Given) -> Messages:
     """Yield what has no history."""
     rows, chosen = config.rows, setting("history=on")
     if not config.history.is_kept:
-        if config.history.tracked is not None:
-            yield f"{setting('history.track')}: needs {chosen}, with which a table is created"
+        for name in ("history.track", "history.valid.from", "history.columns"):
+            if name in given:
+                yield f"{setting(name)}: needs {chosen}, with which a table is created"
         return
     if rows.ops.merges:
         name, text = rows.ops.merges[0]
@@ -153,9 +154,10 @@ def _history(config: Config) -> Messages:
     if rows.ops.patch_unknown == "reject":
         why = "what a patch does would depend on when it arrives; set it to wait or insert"
         yield f"{setting('patch.unknown=reject')}: conflicts with {chosen}: {why}"
-    if is_tuple(rows.order.type):
-        why = "which shows times: name one field, in ascending order"
-        yield f"{setting('temporal.ordering.field.ordinal')}: conflicts with {chosen}, {why}"
+    if is_tuple(rows.order.type) and config.history.valid_from is None:
+        cure = f"set {setting('history.valid.from')} to that of these fields that is a time"
+        why = f"with {chosen}, versions show times, and these values are not times"
+        yield f"{setting('temporal.ordering.field.ordinal')}: {why}; {cure}"
 
 
 def _partition_columns(output: OutputSpec) -> Messages:

@@ -25,6 +25,23 @@ def text_parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
+HISTORY_COLUMNS = {"autocdc": ("__START_AT", "__END_AT"), "dbt": ("dbt_valid_from", "dbt_valid_to")}
+
+
+def history_columns(parts: Sequence[Any]) -> tuple[str, ...]:
+    """Read the names of the columns of versions: those of another system, or from two to four names.
+
+    >>> history_columns(["dbt"])
+    ('dbt_valid_from', 'dbt_valid_to')
+    """
+    names = texts(parts)
+    if len(names) == 1 and names[0] in HISTORY_COLUMNS:
+        return HISTORY_COLUMNS[names[0]]
+    if not 2 <= len(set(names)) == len(names) <= 4:
+        raise ValueError(f"must be {' or '.join(HISTORY_COLUMNS)}, or different names of two to four columns")
+    return names
+
+
 def single(parts: Sequence[Any]) -> Any:
     """Refuse a list where a setting has one value. Raises ValueError."""
     raise ValueError("must be one value, not a list")

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.field_by_field import SetFields
@@ -112,6 +113,23 @@ def versions_of(
         events.fields,
         [source[last] for source in sources],
     )
+
+
+def shown_times(keys: Ints, starts: Any, ends: Any) -> tuple[Any, Any]:
+    """Return the times of versions as they are shown: none is lower than an earlier one of its key.
+
+    keys: as in ``Versions``. starts, ends: the times of its order values; ends are NULL for open versions.
+
+    >>> [times.to_pylist() for times in shown_times(np.array([0, 0]), pa.array([5, 3]), pa.array([3, None]))]
+    [[5, 5], [5, None]]
+    """
+    is_open = flags(ends.is_null())
+    both = pa.concat_arrays([starts, pc.if_else(ends.is_null(), starts, ends)])
+    _, first, rank = np.unique(ranks(both), return_index=True, return_inverse=True)
+    group = np.cumsum(np.append(False, keys[1:] != keys[:-1])) * (len(first) + 1)
+    highest = np.maximum.accumulate((rank.reshape(2, -1) + group).T.ravel()).reshape(-1, 2) - group[:, None]
+    shown = both.take(pa.array(first[highest.T.ravel()])) if len(keys) else both
+    return shown[: len(keys)], pc.if_else(pa.array(is_open), pa.scalar(None, both.type), shown[len(keys) :])
 
 
 def still_counting(events: EventColumns) -> Ints:

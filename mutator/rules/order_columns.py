@@ -243,6 +243,15 @@ def flags(values: Any) -> Flags:
     return found
 
 
+def placed(values: Any, at: Flags) -> Any:
+    """Return a column that has values in some rows, and NULL in the others.
+
+    >>> placed(pa.array([7]), np.array([False, True])).to_pylist()
+    [None, 7]
+    """
+    return values.take(pa.array(np.cumsum(at) - 1, mask=~at))
+
+
 def _encode(order_type: str, value: Any) -> Any:
     if value == lowest_order(order_type):
         return encoded_lowest(order_type)

@@ -34,12 +34,13 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Flags, Ints, binary, concatenated, exchanged, offsets_of, packed
 from mutator.rules.order_columns import to_column, to_value
 from mutator.rules.order_types import Part, parts_of, single_type
-from mutator.rules.order_values import format_order, is_tuple, order_parser, order_text
+from mutator.rules.order_values import format_order, is_tuple, lowest_order, order_parser, order_text
 
 _TYPES = (None, "long", "decimal", "timestamp", "string", "position")  # by the code of a part
 _DESCENDING = 16
 _EPOCH = 32  # above the codes of all parts, so that values without an epoch are of an earlier one
 _LONG = 9  # bytes of a long and its code
+_FIXED = {"long": _LONG, "timestamp": 14, "position": 17}  # bytes of parts, unless they are NULL
 _COMPLEMENT = bytes(range(255, -1, -1))
 _END, _END_OF_TEXT, _ESCAPE = b"\x00", b"\x00\x01", b"\x00\xff"
 
@@ -157,6 +158,50 @@ def decode(encoded: bytes) -> list[Any]:
     return found
 
 
+def part_column(order_type: str, orders: Any, number: int) -> Any:
+    """Return a part of encoded tuples, a column as ``order_columns`` has it; the lowest value for NULL.
+
+    number: of the part, in ascending order.
+
+    >>> part_column("string, long", pa.array([encode("string, long", [b"a", 7])], pa.large_binary()), 1).to_pylist()
+    [7]
+    """
+    data_type = parts_of(order_type)[number].type
+    found = _fixed_part(order_type, orders, number)
+    if found is not None:
+        return found
+    values = (decode(one)[number] if one else None for one in orders.to_pylist())
+    return to_column(data_type, [lowest_order(data_type) if value is None else value for value in values])
+
+
+def _fixed_part(order_type: str, orders: Any, number: int) -> Any:
+    """Return a part where its place in each value follows from the codes alone; None where a text comes before it."""
+    offsets, data = offsets_of(orders)
+    at, ends = offsets[:-1].copy(), offsets[1:]
+    if not len(at) or (at == ends).any():
+        return None
+    data = np.append(data, np.zeros(16, data.dtype))
+    at += np.where(data[at] == _EPOCH, _LONG, 0)
+    *before, own = parts_of(order_type)[: number + 1]
+    for part in before:
+        if part.type not in _FIXED:
+            return None
+        is_value = data[at] != 0
+        at += np.where(is_value, _FIXED[part.type], 1)
+        if part.type == "timestamp" and (data[at[is_value] - 1] != (255 if part.descending else 0)).any():
+            return None  # it is finer than a nanosecond
+    is_value = data[at] != 0
+    if own.type == "timestamp":
+        stamps = data[at[:, None] + np.arange(1, 15)]
+        if (stamps[is_value, 12] != 0).any():
+            return None
+        return packed(stamps[:, :12][is_value].ravel(), np.where(is_value, 12, 0))
+    if own.type != "long":
+        return None
+    numbers = data[at[:, None] + np.arange(1, 9)].view(">u8").ravel().astype(np.uint64) ^ np.uint64(1 << 63)
+    return pa.array(np.where(is_value, numbers.view(np.int64), lowest_order("long")))
+
+
 def shown(encoded: bytes) -> str:
     """Write an encoded tuple for people: as a JSON array, after the epoch if there were several.
 
@@ -185,7 +230,7 @@ def bytes_of(order_type: str, epoch: int = 0) -> str:
     if not is_tuple(order_type):
         return {"long": "8 bytes", "timestamp": "12 bytes"}.get(order_type, "a text")
     parts = parts_of(order_type)
-    fixed = sum({"long": _LONG, "timestamp": 14, "position": 17}.get(part.type, 0) for part in parts)
+    fixed = sum(_FIXED.get(part.type, 0) for part in parts)
     fixed += len(epoch_prefix(epoch))
     texts = sum(part.type in ("string", "decimal") for part in parts)
     words = [f"{fixed} bytes"] * bool(fixed) + ([] if not texts else ["a text"] if texts == 1 else [f"{texts} texts"])

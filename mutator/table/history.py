@@ -7,7 +7,7 @@ arrived in (``rules.history``).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.config.settings import Config
+from mutator.config.settings import Config, HistorySpec
 from mutator.dataset.file_entry import OF_HISTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.usable_cores import usable_cores
@@ -34,23 +34,34 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
 from mutator.rules.history import ENDINGS, OPEN
-from mutator.rules.order_columns import SEQUENCE, compact, encoded_lowest, flags, from_texts, to_column, to_texts
-from mutator.rules.order_types import recorded_fields
+from mutator.rules.order_columns import (
+    SEQUENCE,
+    compact,
+    encoded_lowest,
+    flags,
+    from_texts,
+    placed,
+    to_column,
+    to_texts,
+)
+from mutator.rules.order_types import parts_of, recorded_fields
 from mutator.rules.order_values import is_tuple, order_parser
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.scan import check_twice
 
-FROM, TO, CURRENT, ENDED = COLUMNS = ("valid_from", "valid_to", "is_current", "ended")
+_TIMESTAMP = pa.timestamp("us", "UTC")
+# Of a second, by the name of a field of messages, or its end
+_UNITS = {"_ms": 10**3, "_us": 10**6, "_ns": 10**9, "message.es": 10**3, "message.ts": 1}
 
 
 def check_history(plan: Plan, config: Config) -> None:
     """Raise ConfigError for an apply whose feed has no history."""
     rows, names = plan.rows, plan.rows.output.schema.names
-    if clash := next((name for name in COLUMNS if name in names), None):
+    if clash := next((name for name in config.history.columns if name in names), None):
         why = f"its versions have a field {clash}, and so do the records"
-        raise error("table.history", why=why, cure="rename the field of the records")
+        raise error("table.history", why=why, cure=f"create a table with other {setting('history.columns')}")
     if unknown := next((one for one in _tracked_by(config)[0] if one not in names), None):
         why = f"{setting('history.track')} names {unknown}, which is not a field of the records"
         raise error(
@@ -69,9 +80,30 @@ def check_history(plan: Plan, config: Config) -> None:
     if rows.spec.get(PATCHES) == "reject":
         why = f"with {setting('patch.unknown=reject')}, what a patch does depends on when it arrives"
         raise error("table.history", why=why, cure=f"set {setting('patch.unknown')} to wait or insert")
-    if is_tuple(rows.order_type) or rows.orders_beside:
-        why = "its versions show times, and the order value is not one field of the record in ascending order"
-        raise error("table.history", why=why, cure=f"set {setting('order_by')} to one field")
+    if is_tuple(rows.order_type) or config.history.valid_from is not None:
+        _time_part(config.history, rows.spec["order"])
+
+
+def _time_part(history: HistorySpec, order: Mapping[str, Any]) -> int | None:
+    """Return the part of order values that has the times of versions; None: they are the times. Raises ConfigError."""
+    names, order_type = [*map(str, recorded_fields(order))], str(order.get("type", SEQUENCE))
+    if history.valid_from is None and not is_tuple(order_type):
+        return None
+    key, listed = setting("history.valid.from"), ", ".join(names) or "none"
+    if history.valid_from not in names:
+        why = (
+            f"{key} names {history.valid_from}"
+            if history.valid_from
+            else f"{key} does not say which field has the times"
+        )
+        raise error("table.history", why=why, cure=f"create a table with one of the order fields: {listed}")
+    part = names.index(history.valid_from)
+    if not is_tuple(order_type):
+        return None
+    if parts_of(order_type)[part].descending:
+        why = f"{history.valid_from} is in descending order, and {key} names it"
+        raise error("table.history", why=why, cure="create a table with a field in ascending order")
+    return part
 
 
 def _tracked_by(config: Config) -> tuple[list[str], bool]:
@@ -120,9 +152,9 @@ class History:
         """The pa.Schema of versions."""
         if not self._spec:
             return pa.schema([])
-        own = [pa.field(FROM, self._time), pa.field(TO, self._time), pa.field(CURRENT, pa.bool_())]
-        fields = [one.with_nullable(True) for one in self.fields]
-        return pa.schema([*fields, *own, pa.field(ENDED, pa.string())])
+        types = self._time, self._time, pa.bool_(), pa.string()
+        own = map(pa.field, self._config.history.columns, types)
+        return pa.schema([*(one.with_nullable(True) for one in self.fields), *own])
 
     def schema_of(self, columns: Sequence[str] | None) -> Any:
         """Return the pa.Schema of some columns of versions. Raises ConfigError for unknown ones."""
@@ -145,38 +177,55 @@ class History:
         return self.snapshot.state.spec
 
     @cached_property
-    def _order(self) -> str:
-        """The type of order values."""
-        return str(self._spec["order"].get("type", SEQUENCE))
+    def _config(self) -> Config:
+        return config_of_snapshot(self.snapshot)
+
+    @cached_property
+    def _time_field(self) -> str | None:
+        """The field that has the times; None: they are numbers of files."""
+        names, part = recorded_fields(self._spec["order"]), self.meaning.part
+        return str(names[part or 0]) if names else None
+
+    @cached_property
+    def _unit(self) -> int | None:
+        """The units in a second of times that are numbers in a message; None for others."""
+        name = self._time_field or ""
+        if self.meaning.time_type != "long" or name in self.fields.names:
+            return None
+        return _UNITS.get(name, _UNITS.get(name[-3:]))
 
     @cached_property
     def _time(self) -> Any:
-        """The type in which order values are shown: that of their field, if it is not text."""
-        names = recorded_fields(self._spec["order"])
-        own = self.fields.field(names[0]).type if names else pa.int64()
-        of_text = {"long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
-        return of_text.get(self._order, own) if pa.types.is_string(own) else own
+        """The type in which times are shown: that of their field, if it is not text."""
+        name, order_type = self._time_field, self.meaning.time_type
+        own = self.fields.field(name).type if name in self.fields.names else pa.string() if name else pa.int64()
+        of_text = {"long": pa.int64(), "timestamp": _TIMESTAMP}
+        if self._unit is not None:
+            return _TIMESTAMP
+        return of_text.get(order_type, own) if pa.types.is_string(own) else own
 
     @cached_property
     def meaning(self) -> Meaning:
         """What makes versions of the events."""
-        config, spec = config_of_snapshot(self.snapshot), self._spec
+        config, spec = self._config, self._spec
         named, others = _tracked_by(config)
         if config.history.tracked is None:
             named = [*map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
         schemas = {form: self._forms.schema(form).names for form in self.snapshot.state.forms}
+        order_type = str(spec["order"].get("type", SEQUENCE))
         texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
         return Meaning(
             fields=pa.schema([one.with_nullable(True) for one in self.fields]),
             key=tuple(spec["key"]["fields"]),
             tracked=tuple(number for number, name in enumerate(self.fields.names) if (name in named) != others),
             unknown=spec.get(PATCHES, "insert"),
-            order_type=self._order,
-            truncates=from_texts(self._order, pa.array(texts, pa.large_binary())) if texts else None,
+            order_type=order_type,
+            truncates=from_texts(order_type, pa.array(texts, pa.large_binary())) if texts else None,
             begins=tuple(
                 max((form for form, names in schemas.items() if name not in names), default=-1)
                 for name in self.fields.names
             ),
+            part=_time_part(config.history, spec["order"]),
         )
 
     @cached_property
@@ -210,10 +259,13 @@ class History:
             return pa.concat_tables([self.schema.empty_table(), *found])
 
     def order_of(self, value: Any) -> Any:
-        """Return an order value that a user gives, as a pa.Scalar of the column of order values. Raises ConfigError."""
-        text = str(value)
+        """Return a time that a user gives, as a pa.Scalar of the columns of times. Raises ConfigError."""
+        text, order_type = str(value), self.meaning.time_type
         try:
-            return to_column(self._order, [order_parser(self._order)(text.encode())])[0]
+            if self._unit is not None:
+                seconds, fraction = order_parser("timestamp")(text.encode())
+                return pa.scalar(seconds * self._unit + int(fraction[:9].ljust(9, b"0")) * self._unit // 10**9)
+            return to_column(order_type, [order_parser(order_type)(text.encode())])[0]
         except ValueError as fault:
             raise error("table.valid.at", path=self.snapshot.table, value=repr(text), why=str(fault)) from None
 
@@ -254,27 +306,25 @@ class History:
     def _shown(self, columns: Sequence[Any], starts: Any, ends: Any, endings: Ints) -> Any:
         """Return versions as a pa.Table."""
         ended = pa.DictionaryArray.from_arrays(pa.array(endings.astype(np.int8)), pa.array(ENDINGS)).cast(pa.string())
-        times = [self._times(column) for column in (starts, ends)]
-        return pa.table([*columns, *times, pa.array(endings == OPEN), ended], schema=self.schema)
+        own = self._times(starts), self._times(ends), pa.array(endings == OPEN), ended
+        return pa.table([*columns, *own[: len(self._config.history.columns)]], schema=self.schema)
 
-    def _times(self, orders: Any) -> Any:
-        """Return order values as they are shown; NULL for the lowest, that of NULL."""
-        lowest = pa.array([encoded_lowest(self._order)], orders.type)[0]
-        orders = pc.if_else(pc.equal(orders, lowest), pa.scalar(None, orders.type), orders)
-        if pa.types.is_integer(orders.type) and pa.types.is_integer(self._time):
-            return orders.cast(self._time)
-        known = compact(self._order, orders.drop_null())
-        if self._order == "timestamp" and pa.types.is_int64(known.type) and pa.types.is_temporal(self._time):
-            tz = getattr(self._time, "tz", None)
-            found = known.cast(pa.timestamp("us", tz)).cast(self._time)
-            at = np.cumsum(flags(orders.is_valid())) - 1
-            return (
-                found.take(pa.array(np.maximum(at, 0), mask=flags(orders.is_null())))
-                if len(found)
-                else nulls(len(orders), self._time)
-            )
-        texts = to_texts(self._order, orders)
-        return converted(texts, self._time, False)[0]
+    def _times(self, times: Any) -> Any:
+        """Return times as they are shown; NULL for the lowest, that of NULL."""
+        order_type = self.meaning.time_type
+        lowest = pa.array([encoded_lowest(order_type)], times.type)[0]
+        times = pc.if_else(pc.equal(times, lowest), pa.scalar(None, times.type), times)
+        if self._unit is not None:
+            whole, step = self._unit // 10**6, 10**6 // self._unit
+            times = pc.divide(times, whole) if whole else pc.multiply(times, step)
+            return times.cast(self._time)
+        if pa.types.is_integer(times.type) and pa.types.is_integer(self._time):
+            return times.cast(self._time)
+        known, at = compact(order_type, times.drop_null()), flags(times.is_valid())
+        if order_type == "timestamp" and pa.types.is_int64(known.type) and pa.types.is_temporal(self._time):
+            found = known.cast(pa.timestamp("us", getattr(self._time, "tz", None))).cast(self._time)
+            return placed(found, at) if len(found) else nulls(len(times), self._time)
+        return converted(to_texts(order_type, times), self._time, False)[0]
 
 
 def ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:

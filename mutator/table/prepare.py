@@ -22,7 +22,7 @@ from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
 
-TRACK = "history.track"
+OF_HISTORY = ("history.track", "history.valid.from", "history.columns")  # that a table has since it was created
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
 _MOST_GROUPS = 1024
@@ -44,10 +44,10 @@ def prepare(
         plan = replace(make_plan(config, survey, new_run_id(now / 1000), now, "blocks"), expire_before=None)
     given, own = config.given, snapshot.state.settings
     is_other = "history" in given and config.history.is_kept != snapshot.has_history
-    if is_other or shown(given.get(TRACK, own.get(TRACK, ""))) != shown(own.get(TRACK, "")):
+    if is_other or any(shown(given.get(one, own.get(one, ""))) != shown(own.get(one, "")) for one in OF_HISTORY):
         said = {True: "with", False: "without"}[snapshot.has_history]
         why = f"{place(snapshot.table)} was created {said} it, and its settings stay"
-        raise error("table.history", why=why, cure=f"leave {setting('history')} and {setting(TRACK)} out")
+        raise error("table.history", why=why, cure=f"leave {', '.join(map(setting, ('history', *OF_HISTORY)))} out")
     if snapshot.has_history:
         from mutator.table.history import check_history  # which other applies need not load
 

@@ -85,8 +85,13 @@ def test_overwrites_and_orders_of_several_fields_are_refused(table: Table, tmp_p
     with pytest.raises(ConfigError, match="does not say since when"):
         table.insert_overwrite_table(rows((1, 9, "U", 1)))
     for order in ({"order_by": "at,price", "order_type": "long,long"}, {"order_type": "long desc"}):
-        with pytest.raises(ConfigError, match="name one field, in ascending order"):
+        with pytest.raises(ConfigError, match=r"history_valid_from to that of these fields that is a time"):
             Table.create(str(tmp_path / "other"), {**SETTINGS, **order})
+    descending = Table.create(str(tmp_path / "d"), {**SETTINGS, "order_type": "long desc", "history.valid.from": "at"})
+    unknown = Table.create(str(tmp_path / "u"), {**SETTINGS, "history.valid.from": "price"})
+    for other, why in ((descending, "in descending order"), (unknown, "one of the order fields: at")):
+        with pytest.raises(ConfigError, match=why):
+            other.apply(rows((1, 9, "U", 1)))
     with pytest.raises(ConfigError, match="needs history"):
         Table.create(str(tmp_path / "other"), {**SETTINGS, "history": "off", "history.track": "price"})
 
@@ -270,3 +275,44 @@ def test_settings_of_history_are_checked(tmp_path: Path) -> None:
     places = {"master": str(tmp_path / "m"), "feed": [str(tmp_path / "f")], "output": str(tmp_path / "out")}
     with pytest.raises(ConfigError, match="only a versioned table keeps a history"):
         local_engine.mutate({**settings, "history": "on", "allow.empty.master": "true"}, **places)
+
+
+def test_the_time_of_a_version_is_one_of_several_order_fields(tmp_path: Path) -> None:
+    order = {"order_by": "seq,at", "history.valid.from": "at", "history.columns": "dbt"}
+    table = Table.create(str(tmp_path / "table"), {**SETTINGS, **order}, buckets=2)
+    feed = [(1, 1, 10, "U", 80), (1, 2, 30, "U", 82), (1, 3, 20, "U", 84), (1, 4, 40, "D", None), (2, 9, 7, "U", 5)]
+    expected = [(1, 80, 10, 30), (1, 82, 30, 30), (1, 84, 30, 40), (2, 5, 7, None)]
+
+    def shown(**how: Any) -> list[tuple[Any, ...]]:
+        names = ("id", "price", "dbt_valid_from", "dbt_valid_to")
+        return sorted((tuple(row[name] for name in names) for row in table.scan(**how).to_pylist()), key=str)
+
+    for row in reversed(feed):
+        table.apply(rows(row, names="id seq at op price"), open_runner=open_runner)
+    assert table.scan().schema.names == ["id", "seq", "at", "price", "dbt_valid_from", "dbt_valid_to"]
+    for _ in range(2):
+        assert shown() == expected
+        assert shown(valid_at=30) == [expected[2], expected[3]]  # and no version of no length
+        assert shown(valid_at=29, columns=None) == [expected[0], expected[3]]
+        table.compact(everything=True, open_runner=open_runner)
+    assert [row["price"] for row in table.get(1, history=True)] == [80, 82, 84]
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+def test_messages_have_the_times_of_versions(tmp_path: Path) -> None:
+    def message(op: str, lsn: int, ms: int, before: Any, after: Any) -> Any:
+        source = {"connector": "postgresql", "db": "d", "schema": "s", "table": "t", "lsn": lsn, "ts_ms": ms}
+        return {"before": before, "after": after, "source": source, "op": op}
+
+    one, other = {"id": 1, "price": 80}, {"id": 1, "price": 82}
+    found = [message("c", 1, 1000, None, one), message("u", 2, 2500, one, other), message("d", 3, 4000, other, None)]
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "a.json").write_text("".join(json.dumps(message) + "\n" for message in reversed(found)))
+    order = {"order_by": "source.lsn,source.ts_ms", "history.valid.from": "source.ts_ms"}
+    settings = {**NO_LIMITS, "key": "id", "feed.dialect": "debezium-json", "history": "on", **order}
+    table = Table.create(str(tmp_path / "table"), settings, buckets=2)
+    table.apply(str(tmp_path / "feed"), open_runner=open_runner)
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    times = [start + datetime.timedelta(seconds=seconds) for seconds in (1, 2.5, 4)]
+    assert versions(table) == [(1, 80, *times[:2], "updated"), (1, 82, *times[1:], "deleted")]
+    assert [row["price"] for row in table.scan(valid_at="1970-01-01T00:00:02.499Z").to_pylist()] == [80]

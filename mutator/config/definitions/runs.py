@@ -175,6 +175,22 @@ class HistorySpec:
         "except loaded_at`",
         unset="all but those of the order value, and of `noop.ignore`",
     )
+    valid_from: str | None = defined(
+        DELETES,
+        "history.valid.from",
+        forms.TEXT,
+        None,
+        "the field of `order_by` that has the [times](history.md#times) of versions, where there are several fields",
+        unset="the only one",
+    )
+    columns: tuple[str, ...] = defined(
+        DELETES,
+        "history.columns",
+        forms.HISTORY_COLUMNS,
+        "valid_from,valid_to,is_current,ended",
+        "the names of the [columns of versions](history.md#names), of which the last two may be left out; `dbt` and "
+        "`autocdc` stand for the names of these systems",
+    )
 
     @property
     def is_kept(self) -> bool:

@@ -8,7 +8,7 @@ versions anew only for keys with later events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -25,10 +25,12 @@ from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
-from mutator.rules.history import EventColumns, Versions, versions_of
+from mutator.rules.history import EventColumns, Versions, shown_times, versions_of
 from mutator.rules.key_hash import Hashes
 from mutator.rules.last_wins import groups_of_keys
-from mutator.rules.order_columns import column_type, flags, ranks, to_texts
+from mutator.rules.order_columns import column_type, flags, placed, ranks, to_texts
+from mutator.rules.order_tuples import part_column
+from mutator.rules.order_types import parts_of
 from mutator.rules.patches import packed_masks
 from mutator.rules.sort_order import number_order
 
@@ -44,24 +46,36 @@ class Meaning:
     order_type: str
     truncates: Any = None  # order values of all truncates, a pa.Array; None without any
     begins: tuple[int, ...] = ()  # of each field, the last form of files that lacks it; negative: none does
+    part: int | None = None  # of the order values, that has the times; None: they are the times
 
     @property
     def digest(self) -> str:
         """A text that differs where the same events mean other versions."""
         truncates = [] if self.truncates is None else to_texts(self.order_type, self.truncates).to_pylist()
         fields = [*zip(self.fields.names, map(str, self.fields.types), self.begins, strict=True)]
-        said = fields, self.key, self.tracked, self.unknown, self.order_type, truncates
+        said = fields, self.key, self.tracked, self.unknown, self.order_type, truncates, self.part
         return sha256(repr(said).encode()).hexdigest()[:12]
 
     @property
     def beside(self) -> tuple[Any, ...]:
         """The columns beside closed rows: those of events, and of the last one of a version also when it holds."""
-        order = column_type(self.order_type)
-        return (*BESIDE, pa.field("start", order), pa.field("end", order), pa.field("ending", pa.int8()))
+        time = column_type(self.time_type)
+        return (*BESIDE, pa.field("start", time), pa.field("end", time), pa.field("ending", pa.int8()))
+
+    @property
+    def time_type(self) -> str:
+        """The order type of times."""
+        return self.order_type if self.part is None else parts_of(self.order_type)[self.part].type
 
     def versions(self, events: EventColumns) -> Versions:
-        """Return the versions that events mean."""
-        return versions_of(events, self.tracked, self.unknown, self.truncates)
+        """Return the versions that events mean, with times instead of order values."""
+        found = versions_of(events, self.tracked, self.unknown, self.truncates)
+        if self.part is None:
+            return found
+        times = (part_column(self.order_type, orders, self.part) for orders in (found.starts, found.ends.drop_null()))
+        starts, ends = next(times), placed(next(times), flags(found.ends.is_valid()))
+        starts, ends = shown_times(found.keys, starts, ends)
+        return replace(found, starts=starts, ends=ends)
 
 
 class EventPlace(NamedTuple):

@@ -85,7 +85,8 @@ class CanalJson(ImageMessages):
     kind = "type"
     images = ("data",)
     of_table = ("database", "table")
-    says = (*of_table, "id", "old", "mysqlType")
+    times = (OrderPart("message.es", "long", "es"),)
+    says = (*of_table, "id", "es", "old", "mysqlType")
     objects = ("data", "old")
     cure = "have Canal write it, or order by the names of the files"
     sends_all = "binlog_row_image=FULL of MySQL sends all values"

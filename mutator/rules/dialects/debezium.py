@@ -43,6 +43,7 @@ from mutator.rules.dialects.debezium_messages import (
     SAY,
     SERVER,
     TABLE_PATHS,
+    TIMES,
     TOTAL,
     column_types,
     objects_in,
@@ -60,6 +61,7 @@ from mutator.rules.dialects.messages import (
     SHOWN,
     Codes,
     MessageRows,
+    OrderPart,
     distinct,
     named_keys,
     of_other_table,
@@ -142,7 +144,12 @@ class DebeziumMessages(DebeziumRows):
     @property
     def beside(self) -> tuple[str, ...]:
         """The fields of rows of records that order them, and are no fields of the records."""
-        return tuple(part.name for part in order_parts(self.connector))
+        return tuple(part.name for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[OrderPart, ...]:
+        """The fields that can order messages of the connector."""
+        return (*order_parts(self.connector), *TIMES)
 
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
@@ -184,7 +191,7 @@ class DebeziumMessages(DebeziumRows):
         clash = next((name for name in (FIELD, *self.beside) if name in fields), None)
         if clash is not None:
             raise ValueError(f"has a column {clash}, which is the name of another field here")
-        parts = [(part.name, ORDER_TYPES[part.type]) for part in order_parts(self.connector)]
+        parts = [(part.name, ORDER_TYPES[part.type]) for part in self._parts]
         return pa.schema([*fields.items(), (FIELD, pa.string()), *parts])
 
     def unwrap(self, batch: Any, records: Any, keys: Keys | None = None) -> Unwrapped:
@@ -195,7 +202,7 @@ class DebeziumMessages(DebeziumRows):
         before, after = ({name: columns[f"{image}.{name}"] for name in names} for image in ("before", "after"))
         orders = {
             part.name: part.values(columns[part.path])
-            for part in order_parts(self.connector)
+            for part in self._parts
             if part.path in columns and part.name in records.names
         }
         codes = self._codes(columns)
@@ -323,7 +330,7 @@ class DebeziumJson(DebeziumMessages):
     def file_fields(self, names: Sequence[str]) -> Sequence[str]:
         """Return the members that some fields are made of, those of the key, and those that say what a message is."""
         images = [name for name in dict.fromkeys((*names, *self.keys)) if name not in (FIELD, *self.beside)]
-        orders = [part.path for part in order_parts(self.connector) if part.name in names]
+        orders = [part.path for part in self._parts if part.name in names]
         found = [
             "op",
             *SAY,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from mutator.rules.dialects.connect_avro import columns_of, record_in
 from mutator.rules.dialects.connect_types import ConnectType, as_it_is
 from mutator.rules.dialects.debezium import DebeziumMessages
-from mutator.rules.dialects.debezium_messages import SAY, SERVER, TABLE_PATHS, objects_in, order_parts, servers_of
+from mutator.rules.dialects.debezium_messages import SAY, SERVER, TABLE_PATHS, objects_in, servers_of
 from mutator.rules.dialects.messages import FIELD, named_keys, table_name
 from mutator.rules.envelope import PHYSICAL, FirstOfFile
 
@@ -101,7 +101,7 @@ class DebeziumAvro(DebeziumMessages):
             *TABLE_PATHS,
             "source.connector",
             SERVER.path,
-            *(part.path for part in order_parts(self.connector)),
+            *(part.path for part in self._parts),
         )
         found |= {name: pa.nulls(count, _TEXT) for name in texts if name not in found}
         missing = (f"{image}.{name}" for image in _IMAGES for name in (*self.keys, *self.of_any_table, *records.names))

@@ -47,6 +47,7 @@ ORDERS: Mapping[str, tuple[OrderPart, ...]] = {
         OrderPart("source.ssn", "long", "source.ssn"),
     ),
 }
+TIMES = (OrderPart("source.ts_ms", "long", "source.ts_ms"),)  # that changes of one transaction share, of any connector
 _ANY_PART = tuple({part.name: part for parts in ORDERS.values() for part in parts}.values())
 
 SAY = ("status", "ts_ms", "ddl", "databaseName")  # what a message without an op is
@@ -124,7 +125,7 @@ def schema_of_messages(prefix: str, schema: Any, columns: Iterable[Any]) -> Any:
         known[one.name] = read_as(one, known.get(one.name))
     for image in ("before", "after"):
         members[image] = pa.field(image, pa.struct(list(known.values())))
-    paths = [part.path for parts in ORDERS.values() for part in parts]
+    paths = [part.path for parts in (*ORDERS.values(), TIMES) for part in parts]
     paths += ["source.connector", *TABLE_PATHS]
     for name in ("source", "transaction"):
         own = {path.partition(".")[2]: text for path in paths if path.startswith(f"{name}.")}

@@ -127,6 +127,7 @@ class ImageMessages(MessageRows):
     cure: ClassVar[str]  # a part of a message: how the fields that order messages come into them
     unordered: ClassVar[frozenset[bytes]] = frozenset()  # op codes of rows that are older than every other
     parts: ClassVar[tuple[OrderPart, ...]]  # all fields that may order, the decisive first
+    times: ClassVar[tuple[OrderPart, ...]] = ()  # that changes of one transaction share
     key_members: ClassVar[tuple[str, ...]] = ()  # the members that may name the fields of the ID
     orders: tuple[OrderPart, ...] = ()  # those that do
     fields_of_table: Any = None  # pa.Schema
@@ -157,7 +158,7 @@ class ImageMessages(MessageRows):
     @property
     def beside(self) -> tuple[str, ...]:
         """The fields of rows of records that order them, and are no fields of the records."""
-        return tuple(part.name for part in self.parts)
+        return tuple(part.name for part in (*self.parts, *self.times))
 
     @property
     def order(self) -> tuple[tuple[str, str], ...]:
@@ -219,7 +220,8 @@ class ImageMessages(MessageRows):
         clash = next((one.name for one in fields if one.name in (FIELD, *self.beside)), None)
         if clash is not None:
             raise ValueError(f"has a column {clash}, which is the name of another field here")
-        return pa.schema([*fields, (FIELD, pa.string()), *((one.name, ORDER_TYPES[one.type]) for one in self.parts)])
+        parts = ((one.name, ORDER_TYPES[one.type]) for one in (*self.parts, *self.times))
+        return pa.schema([*fields, (FIELD, pa.string()), *parts])
 
     def file_schema(self, schema: Any, records: Any) -> Any:
         """Return the schema to read a file with: that of all messages."""
@@ -322,7 +324,7 @@ class ImageMessages(MessageRows):
 
     def order_columns(self, columns: Columns, records: Any) -> dict[str, Any]:
         """Return the columns of the fields that order, as far as the run reads them."""
-        parts = [part for part in self.parts if part.name in records.names]
+        parts = [part for part in (*self.parts, *self.times) if part.name in records.names]
         return {part.name: part.values(columns[part.path]) for part in parts}
 
     def ordered(self, codes: Sequence[bytes | None], orders: Columns) -> list[bytes | None]:

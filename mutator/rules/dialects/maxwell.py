@@ -58,7 +58,8 @@ class MaxwellJson(ImageMessages):
     kind = "type"
     images = ("data",)
     of_table = ("database", "table")
-    says = (*of_table, "position", "xid", "xoffset", "commit")
+    times = (OrderPart("message.ts", "long", "ts"),)
+    says = (*of_table, "position", "xid", "xoffset", "commit", "ts")
     key_members = ("primary_key_columns",)
     unordered = frozenset({_BOOTSTRAP})
     cure = "set output_binlog_position, or output_commit_info"

@@ -53,7 +53,8 @@ class OggJson(ImageMessages):
     kind = "op_type"
     images = objects = ("before", "after")
     of_table = ("table",)  # with the schema before a dot
-    says = (*of_table, "pos")
+    times = (OrderPart("message.op_ts", "timestamp", "op_ts"),)
+    says = (*of_table, "pos", "op_ts")
     cure = "add ${position[pos]} to metaColumnsTemplate"
     sends_all = "have GoldenGate log all columns (ADD TRANDATA … ALLCOLS) and write uncompressed updates "
     sends_all += "(NOCOMPRESSUPDATES)"
