@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mutator.dataset.file_entry import OF_HISTORY, FileEntry
-from mutator.dataset.versions.checkpoint import FILES
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.close_history import close_units
 from mutator.engine.versions.delta_files import ApplyTarget
-from mutator.engine.versions.history_rows import Meaning, is_closed, units_of_history
+from mutator.engine.versions.history_rows import Meaning, is_closed
 from mutator.plan.run_plan import Plan
 from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner
 from mutator.table.compact_choice import Need
-from mutator.table.history import History
+from mutator.table.history import History, of_units
 
 _SHARE = 0.2  # of the closed rows: as many other events are closed, too
 _FEW = 1 << 16  # events that a scan finds anew without notice
@@ -46,12 +44,13 @@ class Closing:
         if not snapshot.has_history or need.where is not None:
             return cls()
         meaning = History(snapshot).meaning
-        extents = [one for role in OF_HISTORY for one in snapshot.extents(role)]
+        units = History(snapshot).units()
+        extents = [one for unit in units for one in unit]
         closed = sum(one.extent.rows for one in extents if is_closed(one, meaning))
         others = sum(one.extent.rows for one in extents) - closed
         if not others or not (need.everything or need.anew or others > max(_FEW, _SHARE * closed)):
             return cls()
-        return cls(meaning, [*units_of_history(extents)], frozenset(one.file.path for one in extents))
+        return cls(meaning, units, frozenset(one.file.path for one in extents))
 
     def write(
         self, plan: Plan, snapshot: Snapshot, target: ApplyTarget, open_runner: OpenRunner, new: list[str]
@@ -67,7 +66,7 @@ class Closing:
             rows += own
         files = {one.file.path: one.file.bytes for unit in self.units for one in unit}
         bytes_ = sum(files.values())
-        masked = replace(snapshot, files=_versions_alone(snapshot, self.replaced))
+        masked = of_units(snapshot, self.units)
         with open_runner(bytes_) as (runner, _), expected(bytes_):
             found: list[Any] = each_on(runner)(tasks, partial(_close, plan, masked, target, self.meaning))
         written = [one for one in found if isinstance(one, tuple)]
@@ -84,9 +83,3 @@ def _close(plan: Plan, snapshot: Snapshot, target: ApplyTarget, meaning: Meaning
     units, number, attempt = task
     assert meaning is not None
     return guarded(close_units, plan, snapshot, target, meaning, units, number, attempt)
-
-
-def _versions_alone(snapshot: Snapshot, paths: frozenset[str]) -> Any:
-    """Return the files of a history, by which tasks know the versions that added them."""
-    chosen: Sequence[bool] = [path in paths for path in snapshot.files.column("path").to_pylist()]
-    return snapshot.files.filter(chosen) if paths else FILES.empty_table()

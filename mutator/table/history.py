@@ -7,9 +7,9 @@ arrived in (``rules.history``).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,20 +17,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.config.settings import Config, HistorySpec
+from mutator.config.settings import Config
 from mutator.dataset.file_entry import OF_HISTORY
+from mutator.dataset.state import KnownFeed
+from mutator.dataset.versions.checkpoint import FILES
+from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.usable_cores import usable_cores
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.history_rows import EventPlace, HistoryRows, Meaning, holding, is_closed, units_of_history
 from mutator.errors import error
-from mutator.errors.parts import setting
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.row_filter import Filter, field_of
 from mutator.pipeline.explain.key import Key
-from mutator.plan.rows.row_plan import IGNORED, MERGES, PATCHES
-from mutator.plan.run_plan import Plan
+from mutator.plan.rows.row_plan import IGNORED, PATCHES
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
 from mutator.rules.history import ENDINGS, OPEN
@@ -44,9 +45,10 @@ from mutator.rules.order_columns import (
     to_column,
     to_texts,
 )
-from mutator.rules.order_types import parts_of, recorded_fields
-from mutator.rules.order_values import is_tuple, order_parser
+from mutator.rules.order_types import recorded_fields
+from mutator.rules.order_values import order_parser
 from mutator.table.find import Finder
+from mutator.table.history_settings import time_part, tracked_by
 from mutator.table.outlived import reading
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.scan import check_twice
@@ -54,82 +56,6 @@ from mutator.table.scan import check_twice
 _TIMESTAMP = pa.timestamp("us", "UTC")
 # Of a second, by the name of a field of messages, or its end
 _UNITS = {"_ms": 10**3, "_us": 10**6, "_ns": 10**9, "message.es": 10**3, "message.ts": 1}
-
-
-def check_history(plan: Plan, config: Config) -> None:
-    """Raise ConfigError for an apply whose feed has no history."""
-    rows, names = plan.rows, plan.rows.output.schema.names
-    if clash := next((name for name in config.history.columns if name in names), None):
-        why = f"its versions have a field {clash}, and so do the records"
-        raise error("table.history", why=why, cure=f"create a table with other {setting('history.columns')}")
-    if unknown := next((one for one in _tracked_by(config)[0] if one not in names), None):
-        why = f"{setting('history.track')} names {unknown}, which is not a field of the records"
-        raise error(
-            "table.history", why=why, cure=f"create a table with another one; the fields are {', '.join(names)}"
-        )
-    if plan.operation != "apply":
-        why = "an overwrite does not say since when the records that it replaces are gone"
-        cure = f"apply a snapshot, with {setting('sync.mode=full')} and {setting('snapshot.as.of')}"
-        raise error("table.history", why=why, cure=cure)
-    if plan.register.full:
-        why = f"{setting('sync.mode=full')} does not say since when the records that the feed lacks are gone"
-        raise error("table.history", why=why, cure=f"set {setting('snapshot.as.of')} to the time of the snapshot")
-    if MERGES in rows.spec:
-        why = f"{setting('field.merge.FIELD')} makes one value of all that a field ever had"
-        raise error("table.history", why=why, cure="leave the setting out, or create a table without history")
-    if rows.spec.get(PATCHES) == "reject":
-        why = f"with {setting('patch.unknown=reject')}, what a patch does depends on when it arrives"
-        raise error("table.history", why=why, cure=f"set {setting('patch.unknown')} to wait or insert")
-    if is_tuple(rows.order_type) or config.history.valid_from is not None:
-        _time_part(config.history, rows.spec["order"])
-
-
-def _time_part(history: HistorySpec, order: Mapping[str, Any]) -> int | None:
-    """Return the part of order values that has the times of versions; None: they are the times. Raises ConfigError."""
-    names, order_type = [*map(str, recorded_fields(order))], str(order.get("type", SEQUENCE))
-    if history.valid_from is None and not is_tuple(order_type):
-        return None
-    key, listed = setting("history.valid.from"), ", ".join(names) or "none"
-    if history.valid_from not in names:
-        why = (
-            f"{key} names {history.valid_from}"
-            if history.valid_from
-            else f"{key} does not say which field has the times"
-        )
-        raise error("table.history", why=why, cure=f"create a table with one of the order fields: {listed}")
-    part = names.index(history.valid_from)
-    if not is_tuple(order_type):
-        return None
-    if parts_of(order_type)[part].descending:
-        why = f"{history.valid_from} is in descending order, and {key} names it"
-        raise error("table.history", why=why, cure="create a table with a field in ascending order")
-    return part
-
-
-def _tracked_by(config: Config) -> tuple[list[str], bool]:
-    """Return the fields that a setting names, and whether all but these are tracked."""
-    chosen, known = config.history.tracked, config.rows.text.names
-    if chosen is None:
-        return [], True
-    named = (known[one] if isinstance(one, int) and one < len(known) else one for one in chosen.named)
-    return [*map(str, named)], chosen.others
-
-
-def check_has_history(snapshot: Snapshot, what: str = "versions of records") -> None:
-    """Raise ConfigError for a table without history."""
-    if not snapshot.has_history:
-        raise error("table.history.none", path=snapshot.table, what=what)
-
-
-def wants_versions(snapshot: Snapshot, valid_at: Any, *, current: bool) -> bool:
-    """Return whether a scan is of versions of records. Raises ConfigError for a table that has none, or for both."""
-    if valid_at is not None:
-        check_has_history(snapshot)
-    elif current:
-        check_has_history(snapshot, "current records beside others")
-    if current and valid_at is not None:
-        raise error("argument.both", call="scan", what="current and valid_at are given", cure="give one of them")
-    return snapshot.has_history and not current
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +98,29 @@ class History:
         found = self.tables(valid_at, where)
         return (batch for one in found for batch in one.select(names).to_batches())
 
+    def parts(
+        self, columns: Sequence[str] | None, where: Where, valid_at: Any, number: int | None = None
+    ) -> list[HistoryPart]:
+        """Return the versions in parts that other processes can read: for each bucket, or at most a number of them.
+
+        The others are as for ``batches``. Raises ConfigError as a scan does.
+        """
+        names = self.schema_of(columns).names
+        if not self._spec:
+            return []
+        Filter(conditions_of(where), self.schema, self.snapshot.table)
+        if valid_at is not None:
+            self.order_of(valid_at)
+        units = self.units()
+        size = max(-(-len(units) // (number or len(units) or 1)), 1)
+        groups = [units[start : start + size] for start in range(0, len(units), size)]
+        return [HistoryPart(of_units(self.snapshot, one), one, names, where, valid_at) for one in groups]
+
+    def units(self) -> list[list[LiveExtent]]:
+        """Return the extents of each bucket."""
+        extents = [one for role in OF_HISTORY for one in self.snapshot.extents(role)]
+        return [*units_of_history(extents)]
+
     @cached_property
     def _spec(self) -> Any:
         return self.snapshot.state.spec
@@ -208,7 +157,7 @@ class History:
     def meaning(self) -> Meaning:
         """What makes versions of the events."""
         config, spec = self._config, self._spec
-        named, others = _tracked_by(config)
+        named, others = tracked_by(config)
         if config.history.tracked is None:
             named = [*map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
         schemas = {form: self._forms.schema(form).names for form in self.snapshot.state.forms}
@@ -225,27 +174,29 @@ class History:
                 max((form for form, names in schemas.items() if name not in names), default=-1)
                 for name in self.fields.names
             ),
-            part=_time_part(config.history, spec["order"]),
+            part=time_part(config.history, spec["order"]),
         )
 
     @cached_property
     def _rows(self) -> HistoryRows:
         return HistoryRows(self.snapshot, self.meaning)
 
-    def tables(self, valid_at: Any = None, where: Where = None) -> Iterator[Any]:
+    def tables(
+        self, valid_at: Any = None, where: Where = None, units: Sequence[Sequence[LiveExtent]] | None = None
+    ) -> Iterator[Any]:
         """Return an iterator over all versions as pa.Tables; those of a key are in one of them, oldest first.
 
-        valid_at: only those that hold at that order value, as text or as a Python value. where: as for ``scan_of``.
+        valid_at: only those that held at that time, as text or as a Python value. where: as for ``scan_of``. units: of
+        some buckets.
         """
         if not self._spec:
             return iter(())
         chosen = Filter(conditions_of(where), self.schema, self.snapshot.table)
-        return self._tables(chosen, None if valid_at is None else self.order_of(valid_at))
+        return self._tables(chosen, None if valid_at is None else self.order_of(valid_at), units)
 
-    def _tables(self, chosen: Filter, at: Any) -> Iterator[Any]:
+    def _tables(self, chosen: Filter, at: Any, units: Sequence[Sequence[LiveExtent]] | None) -> Iterator[Any]:
         with reading(self.snapshot):
-            extents = [one for role in OF_HISTORY for one in self.snapshot.extents(role)]
-            parts = (part for unit in units_of_history(extents) for part in self._of_unit(unit, at))
+            parts = (part for unit in (units or self.units()) for part in self._of_unit(unit, at))
             yield from ahead(lambda part=part: chosen.of(part()) for part in parts)  # type: ignore[misc]
 
     def of_key(self, key: Key, valid_at: Any = None, partition: str | None = None) -> Any:
@@ -325,6 +276,35 @@ class History:
             found = known.cast(pa.timestamp("us", getattr(self._time, "tz", None))).cast(self._time)
             return placed(found, at) if len(found) else nulls(len(times), self._time)
         return converted(to_texts(order_type, times), self._time, False)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryPart:
+    """The versions of some buckets, to be read with some columns and a filter."""
+
+    snapshot: Snapshot  # without other files
+    units: Sequence[Sequence[LiveExtent]]
+    columns: Sequence[str]
+    where: Where
+    valid_at: Any
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the versions as pa.RecordBatches. Raises StateError for lost and damaged files."""
+        for one in History(self.snapshot).tables(self.valid_at, self.where, self.units):
+            yield from one.select(self.columns).to_batches()
+
+
+def of_units(snapshot: Snapshot, units: Sequence[Sequence[LiveExtent]]) -> Snapshot:
+    """Return what readers of some buckets need of a snapshot: their files, which have no hidden rows."""
+    paths = {one.file.path for unit in units for one in unit}
+    chosen = [path in paths for path in snapshot.files.column("path").to_pylist()]
+    files = snapshot.files.filter(chosen) if paths else FILES.empty_table()
+    return replace(
+        snapshot,
+        state=replace(snapshot.state, known=KnownFeed()),
+        files=files,
+        masks=Masks(snapshot.table, _read={"base": {}}),
+    )
 
 
 def ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:

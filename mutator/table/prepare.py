@@ -49,7 +49,7 @@ def prepare(
         why = f"{place(snapshot.table)} was created {said} it, and its settings stay"
         raise error("table.history", why=why, cure=f"leave {', '.join(map(setting, ('history', *OF_HISTORY)))} out")
     if snapshot.has_history:
-        from mutator.table.history import check_history  # which other applies need not load
+        from mutator.table.history_settings import check_history  # which other applies need not load
 
         check_history(plan, config)
         plan = replace(plan, keeps_events=True)

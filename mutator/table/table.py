@@ -35,7 +35,8 @@ from mutator.table.changes import changes_of
 from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion
-from mutator.table.history import History, check_has_history, wants_versions
+from mutator.table.history import History
+from mutator.table.history_settings import check_has_history, wants_versions
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.outlived import reading, with_what_is_left
@@ -272,19 +273,24 @@ class Table(KeptTable):
         version: Version | None = None,
         as_of: datetime | str | None = None,
         partitions: int | None = None,
+        history: bool = False,
+        valid_at: object = None,
     ) -> RDD[Any]:
         """Return the rows of a version as an RDD of pa.RecordBatches, which Spark's workers read as a scan does.
 
         columns, where, version, as_of: as for ``scan``. partitions: the most; by default one for 32 MiB of the version,
-        and at least as many as there are cores, or two. Only row groups are divided, so small tables have fewer.
+        and at least as many as there are cores, or two. Only row groups are divided, so small tables have fewer. Of a
+        table with history, these are the records now; history: all their versions; valid_at: those that held then.
         """
         with named(f"{CALL}.rdd()"):
             names_in("columns", columns)
             filter_in("where", where)
             number_in("partitions", partitions, "a number from 1, or None", first=1)
+            flag("history", history)
         from mutator.table.spark_source.batches import rdd_of_batches
 
-        return rdd_of_batches(self.at(version, as_of), spark, columns, where, partitions)
+        snapshot = self.at(version, as_of)
+        return rdd_of_batches(snapshot, spark, columns, where, partitions, history=history, valid_at=valid_at)
 
     def get(
         self,

@@ -178,3 +178,25 @@ def test_wrong_options_are_named(
 def test_a_stream_needs_changes(spark: SparkSession, table: mutator.Table) -> None:
     with pytest.raises(Exception, match="changes=true for a stream"):
         spark.readStream.format("mutator").load(table.path).writeStream.format("noop").start().awaitTermination()
+
+
+def test_versions_of_records(spark: SparkSession, tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "op": "op", "history": "on", **NO_LIMITS}
+    table = mutator.Table.create(tmp_path / "t", settings, buckets=4)
+    table.apply(rows(range(40), 1))
+    table.compact(everything=True)
+    table.apply(rows(range(0, 40, 3), 5, price=7))
+    table.apply(rows(range(30, 40), 3, "D"))
+    for how in ({}, {"valid_at": 3}, {"columns": ["id", "valid_from"], "where": "id > 20 and valid_to is null"}):
+        expected = sorted(table.scan(**how).to_pylist(), key=repr)
+        options = {name: ",".join(one) if isinstance(one, list) else one for name, one in how.items()}
+        assert sorted_rows(read(spark, table, history="true", **options)) == expected
+        found = table.rdd(spark, history=True, **how).flatMap(lambda batch: batch.to_pylist())
+        assert found.getNumPartitions() > 1
+        assert sorted(found.collect(), key=repr) == expected
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW customers USING mutator OPTIONS (path '{table.path}')")
+    assert sorted_rows(spark.table("customers")) == sorted(table.scan(current=True).to_pylist(), key=repr)
+    plain = mutator.Table.create(tmp_path / "plain", {**settings, "history": "off"})
+    plain.apply(rows([1], 1))
+    with pytest.raises(Exception, match="created without history"):
+        read(spark, plain, valid_at=3)

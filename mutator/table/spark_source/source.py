@@ -21,19 +21,21 @@ from mutator.errors import error
 from mutator.rules.version_names import is_name
 from mutator.table.changed_rows import changes_schema
 from mutator.table.changes import changes_of
+from mutator.table.history import History, HistoryPart
+from mutator.table.history_settings import check_has_history
 from mutator.table.outlived import check_changes
 from mutator.table.reader_place import bookmarked, renewed
 from mutator.table.scan import schema_of
-from mutator.table.scan_parts import ScanPart, parts_of
+from mutator.table.scan_parts import ScanPart
 from mutator.table.spark_source.arrow_frames import arrow_schema
-from mutator.table.spark_source.batches import tasks_of
+from mutator.table.spark_source.batches import read_parts, tasks_of
 from mutator.table.spark_source.frame import spark_schema
 from mutator.table.spark_source.sink import SinkWriter, StreamWriter, application_of, transaction_of
 from mutator.table.tags import number_of
 from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
-_OF_ROWS = ("path", "asof", "changes", "version", "columns", "where")  # options
+_OF_ROWS = ("path", "asof", "changes", "version", "columns", "where", "history", "validat")  # options
 _OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger", "bookmark")
 _DYNAMIC = "partitionoverwritemode"
 _NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation", _DYNAMIC)  # options of a write
@@ -45,7 +47,8 @@ class SparkSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Read nothing yet."""
-        self._options = {name.lower(): value for name, value in options.items()}
+        found = {name.lower(): value for name, value in options.items()}
+        self._options = {{"valid_at": "validat"}.get(name, name): value for name, value in found.items()}
         if "path" not in self._options:
             raise error("table.frame.option", option="path, which is missing", known="the directory of the table")
 
@@ -102,9 +105,9 @@ class SparkSource(DataSource):
 class _Rows(InputPartition):
     """Some rows of a version."""
 
-    part: ScanPart
+    part: ScanPart | HistoryPart
 
-    def __init__(self, part: ScanPart) -> None:
+    def __init__(self, part: ScanPart | HistoryPart) -> None:
         self.part = part
 
     def rows(self, options: Options) -> Iterator[Any]:
@@ -216,7 +219,8 @@ def _versions(table: str, start: int, end: int) -> list[InputPartition]:
 
 def _parts(snapshot: Snapshot, options: Options) -> list[InputPartition]:
     """Return the rows of a version in parts for tasks."""
-    parts = parts_of(snapshot, _columns(options), options.get("where"), tasks_of(snapshot))
+    columns, where, valid_at = _columns(options), options.get("where"), options.get("validat")
+    parts = read_parts(snapshot, columns, where, tasks_of, history=_has_history(options), valid_at=valid_at)
     return [_Rows(part) for part in parts] or [_Nothing()]
 
 
@@ -248,6 +252,9 @@ def _schema(options: Options, snapshot: Snapshot) -> pa.Schema:
     """Return the pa.Schema of the wanted columns."""
     if _has_changes(options):
         return changes_schema(snapshot)
+    if _has_history(options):
+        check_has_history(snapshot)
+        return History(snapshot).schema_of(_columns(options))
     return schema_of(snapshot, _columns(options))
 
 
@@ -258,6 +265,11 @@ def _columns(options: Options) -> list[str] | None:
 
 def _has_changes(options: Options) -> bool:
     return options.get("changes", "false").lower() == "true"
+
+
+def _has_history(options: Options) -> bool:
+    """Return whether versions of records are wanted."""
+    return "validat" in options or options.get("history", "false").lower() == "true"
 
 
 def _version(options: Options, name: str) -> int | None:
