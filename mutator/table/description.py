@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mutator.config.definitions import published
-from mutator.dataset.file_entry import DATA, TOMBSTONES
+from mutator.dataset.file_entry import CLOSED, DATA, OF_HISTORY, TOMBSTONES
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
@@ -74,6 +74,9 @@ class Description(PrintedReport):
     hidden_rows: int  # that are in the data files, and were replaced or removed
     data_bytes: int  # side files among them
     tombstone_bytes: int
+    events: int | None  # of the history; None: the table keeps none
+    closed_events: int  # whose versions are written with their times
+    event_bytes: int
     key_bytes: int  # of the key indexes
     log_bytes: int  # entries, archives, checkpoints and hint
     checkpoint: int | None  # version of the newest checkpoint
@@ -105,12 +108,17 @@ class Description(PrintedReport):
                 ),
             ),
             ("tombstone files", f"{counted(self.tombstone_files, 'file')}, {counted(self.tombstone_bytes, 'byte')}"),
+            *([] if self.events is None else [("history", self._history(self.events))]),
             ("key indexes", f"{self.key_bytes:,} bytes"),
             ("log", f"{self.log_bytes:,} bytes, {_checkpoint(self.checkpoint)}"),
             *((f"tag {name}", f"version {number:,}") for name, number in self.tags.items()),
             *((f"column {name}", data_type) for name, data_type in self.columns.items()),
         ]
         return said(f"table {self.path}"), ReportSection(blocks=[FactsBlock(rows)])
+
+    def _history(self, events: int) -> str:
+        """Return how much of the history is closed."""
+        return f"{counted(events, 'event')}, {self.closed_events:,} closed, {counted(self.event_bytes, 'byte')}"
 
 
 def versions_of(snapshot: Snapshot) -> Iterator[TableVersionEntry]:
@@ -128,10 +136,10 @@ def description_of(snapshot: Snapshot) -> Description:
     version, log = snapshot.version, TableLog(snapshot.table)
     files = snapshot.files
     sizes = {}
-    for role in (DATA, TOMBSTONES):
+    for role in (DATA, TOMBSTONES, *OF_HISTORY):
         chosen = files.filter(pc.equal(files.column("role"), role))
         size = sum(pc.sum(chosen.column(name)).as_py() or 0 for name in ("bytes", "sides_bytes"))
-        sizes[role] = (chosen.num_rows, size, pc.sum(chosen.column("rows")))
+        sizes[role] = (chosen.num_rows, size, pc.sum(chosen.column("rows")).as_py() or 0)
     checkpoints = [number for number, _ in log.checkpoints() if number <= version.number]
     fixed = _fixed(snapshot)
     return Description(
@@ -151,9 +159,12 @@ def description_of(snapshot: Snapshot) -> Description:
         tombstones=version.tombstones,
         data_files=sizes[DATA][0],
         tombstone_files=sizes[TOMBSTONES][0],
-        hidden_rows=(sizes[DATA][2].as_py() or 0) - version.records,
+        hidden_rows=sizes[DATA][2] - version.records,
         data_bytes=sizes[DATA][1],
         tombstone_bytes=sizes[TOMBSTONES][1],
+        events=sum(sizes[role][2] for role in OF_HISTORY) if snapshot.has_history else None,
+        closed_events=sizes[CLOSED][2],
+        event_bytes=sum(sizes[role][1] for role in OF_HISTORY),
         key_bytes=pc.sum(files.column("index_bytes")).as_py() or 0,
         log_bytes=_log_bytes(log.path),
         checkpoint=max(checkpoints, default=None),

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.versions.bookmarks import damaged_bookmarks
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import command, counted, printable
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, tombstones_in_words
 from mutator.table.apply import OpenRunner
 from mutator.table.clean_removal import StrayFiles, stray_files
 from mutator.table.verify_file import put_back
+from mutator.table.verify_history import HistoryOfTable
 from mutator.table.verify_log import Walk
 from mutator.table.verify_rows import RowsOfTable
 
@@ -118,6 +119,13 @@ def _of_rows(
         return [], {}, 0, True
     done = RowsOfTable(walk, config_of(walk.snapshot), open_runner)
     differences, rebuilt = done.differences(), done.rebuilt
+    if walk.snapshot.has_history and not differences:
+        try:
+            differences = [*HistoryOfTable(walk.snapshot, open_runner).differences()]
+        except MutatorError:
+            if walk.is_cleaned_since():
+                return [], {}, done.waiting, False
+            raise
     if not (differences and walk.is_cleaned_since()):
         return differences, rebuilt, done.waiting, True
     now = _walked(walk.table)

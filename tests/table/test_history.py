@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from mutator import ConfigError, Table
 from mutator.cli import main
 from mutator.dataset.file_entry import EVENTS
+from mutator.engine.versions import close_history
+from mutator.engine.versions.history_rows import sides_of
+from mutator.rules.history import EventColumns, Versions
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
@@ -316,3 +321,33 @@ def test_messages_have_the_times_of_versions(tmp_path: Path) -> None:
     times = [start + datetime.timedelta(seconds=seconds) for seconds in (1, 2.5, 4)]
     assert versions(table) == [(1, 80, *times[:2], "updated"), (1, 82, *times[1:], "deleted")]
     assert [row["price"] for row in table.scan(valid_at="1970-01-01T00:00:02.499Z").to_pylist()] == [80]
+
+
+def test_verify_compares_versions_with_their_events_and_with_the_records(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.apply(rows((1, 7, "D", None), (2, 8, "U", 9), (3, 8, "U", 1)), open_runner=open_runner)
+    assert table.verify(open_runner=open_runner).problems == ()
+    with monkeypatch.context() as patch:
+        patch.setattr(EventColumns, "take", lambda self, rows: self._replace(deletes=self.deletes & False))
+        table.compact(everything=True, open_runner=open_runner)
+    (problem,) = table.verify(open_runner=open_runner).problems
+    assert "the open versions of its history are not its records, for example of 1" in problem
+
+
+def test_verify_finds_closed_versions_that_are_not_those_of_their_events(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(close_history, "sides_of", lambda events, found, meaning: sides_of(events, late(found), meaning))
+        table.compact(everything=True, open_runner=open_runner)
+    problems = table.verify(open_runner=open_runner).problems
+    assert problems
+    assert all("has versions that are not those of its events" in problem for problem in problems)
+    table.apply(rows((9, 9, "U", 9)), open_runner=open_runner)
+    table.compact(everything=True, open_runner=open_runner)
+    assert table.verify(open_runner=open_runner).problems == ()
+
+
+def late(found: Versions) -> Versions:
+    return replace(found, starts=pc.add(found.starts, 1))
