@@ -23,7 +23,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import WHOLE
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import rows_of
-from mutator.dataset.state import KnownFeed, State
+from mutator.dataset.state import KnownFeed, State, spec_without_key
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
@@ -126,13 +126,7 @@ def target_of(
 
 def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: Sequence[str]) -> dict[str, Any]:
     """Return the manifest's specification of a dataset that has no key yet."""
-    spec: dict[str, Any] = {
-        "key": {"fields": [], "types": []},
-        "order": {"by": "file name"},
-        "op code": None,
-        "format": file_format,
-        "schema": schemas.to_text(schema) if dialect.avro is None else dict(dialect.avro),
-    }
+    spec = spec_without_key(file_format, schemas.to_text(schema) if dialect.avro is None else dict(dialect.avro))
     if file_format == TEXT:
         spec[TEXT] = {"delimiter": dialect.delimiter.decode("latin-1")}
     if partition_fields:

@@ -86,6 +86,7 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
 
 def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.export import export
+    from mutator.table.export_history import export_history
     from mutator.table.outlived import reading
     from mutator.table.recorded import config_of_snapshot
     from mutator.table.table import Table
@@ -93,7 +94,10 @@ def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     opened, columns = table_runner(arguments.runner, arguments), arguments.partition_columns
     snapshot = Table(arguments.table).at(arguments.version_number)
     with reading(snapshot), said_to(Audience({"partition.columns": "--partition-columns"}).writers):
-        report = export(snapshot, config_of_snapshot(snapshot), arguments.directory, opened, columns)
+        if arguments.history:
+            report = export_history(snapshot, arguments.directory, opened)
+        else:
+            report = export(snapshot, config_of_snapshot(snapshot), arguments.directory, opened, columns)
     yield CommandReport(options.shown(report, arguments))
 
 
@@ -172,6 +176,7 @@ EXPORT_TABLE = Command(
             help="partition fields are in the path alone, or in the files, too (default as in the earlier export, "
             "else path)",
         ),
+        option("--history", action="store_true", help="of a table with history, all versions of records"),
         options.RUNNER,
         options.JSON,
     ),

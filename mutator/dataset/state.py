@@ -356,3 +356,9 @@ def defaults_of(text: str | None) -> dict[str, Any]:
     except (pa.ArrowException, OSError) as fault:
         raise ValueError(str(fault)) from None
     return {name: table.column(name).combine_chunks() for name in table.column_names}
+
+
+def spec_without_key(file_format: str, schema: Any) -> dict[str, Any]:
+    """Return the specification of a dataset whose rows have no key. schema: as the format has it in manifests."""
+    spec: dict[str, Any] = {"key": {"fields": [], "types": []}, "order": {"by": "file name"}, "op code": None}
+    return {**spec, "format": file_format, "schema": schema}

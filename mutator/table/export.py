@@ -69,10 +69,13 @@ class ExportReport(PrintedReport):
     bytes: int  # written
     litter: tuple[str, ...]  # of killed runs, removed
     seconds: float
+    history: bool = False  # its rows are versions of records
 
     def sections(self) -> Iterable[ReportSection]:
         """Return what was written where."""
         what = f"{counted(self.rows, 'row')} and {counted(self.tombstones, 'tombstone')}"
+        if self.history:
+            what = f"{counted(self.rows, 'version')} of records"
         done = f"wrote {counted(self.written, 'file')} ({counted(self.bytes, 'byte')}), kept {self.kept:,}"
         title = f"exported version {self.version} of {self.table} to {self.output}: {what}"
         return (
@@ -82,12 +85,13 @@ class ExportReport(PrintedReport):
 
 
 @dataclass(frozen=True)
-class _Earlier:
+class Earlier:
     """An export that exists already."""
 
     state: State
     version: int
     buckets: Mapping[str, str]  # name -> fingerprint
+    files: Mapping[str, str]  # of a history: name -> path
 
 
 PARTITION_COLUMNS = ("path", "file")  # where the files have partition fields
@@ -107,7 +111,7 @@ def export(
     storage, path = located_to_write(output)
     publishing.check_apart(path, snapshot.table, role="output", other_role="table")
     table = TableLog(snapshot.table).read(0).id
-    earlier = _earlier(storage, path, table)
+    earlier = earlier_export(storage, path, table)
     plan = plan_without_feed(snapshot, config)
     written = _rows(plan, columns or config.output.partition_columns, earlier)
     plan = replace(plan, run=new_run_id(time.time()), rows=written)
@@ -127,7 +131,7 @@ def export(
     )
 
 
-def _rows(plan: Reading, columns: str | None, earlier: _Earlier | None) -> RowPlan:
+def _rows(plan: Reading, columns: str | None, earlier: Earlier | None) -> RowPlan:
     """Return how rows are written: unlike in the table, partition fields may be in the names of directories alone."""
     rows, known = plan.rows, None if earlier is None else earlier.state
     names = rows.output.schema.names
@@ -146,7 +150,7 @@ class _Export:
         config: Config,
         table: str,
         output: str,
-        earlier: _Earlier | None,
+        earlier: Earlier | None,
         open_runner: OpenRunner,
     ) -> None:
         self._feed_settings = feed_settings(config.given)
@@ -238,13 +242,7 @@ class _Export:
         return [replace(part, checked=None) if part.path in self._due else part for part in parts]  # checked now
 
     def _record(self, staging: str) -> FileEntry:
-        """Write what the dataset is an export of."""
-        members = {"table": self._table, "number": self._snapshot.version.number, "buckets": self._prints}
-        content = checksummed_json.dump(*_FORM, members)
-        path = f"{DIRECTORY}/export-{self._plan.run}.json"
-        with storage_for(staging).create_new(f"{staging}/{path}") as stream:
-            stream.write(content)
-        return FileEntry(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
+        return record_export(staging, self._plan.run, self._table, self._snapshot.version.number, self._prints)
 
     def _state(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> State:
         state, now = self._snapshot.state, time_text(self._plan.now)
@@ -295,8 +293,23 @@ def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[Liv
     return tasks
 
 
-def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
-    """Return the export at a path; None if nothing is there. Raises StateError for anything else."""
+def record_export(
+    staging: str, run: str, table: str, version: int, buckets: Mapping[str, str], files: Mapping[str, str] | None = None
+) -> FileEntry:
+    """Write what a dataset is an export of. files: of a history; None: it is one of records."""
+    members = {"table": table, "number": version, "buckets": buckets, **({} if files is None else {"history": files})}
+    content = checksummed_json.dump(*_FORM, members)
+    path = f"{DIRECTORY}/export-{run}.json"
+    with storage_for(staging).create_new(f"{staging}/{path}") as stream:
+        stream.write(content)
+    return FileEntry(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
+
+
+def earlier_export(storage: Storage, path: str, table: str, *, history: bool = False) -> Earlier | None:
+    """Return the export at a path; None if nothing is there. Raises StateError for anything else.
+
+    history: of a history, and not of records.
+    """
     if not has_manifest(storage, path):
         if (what := _occupant(storage, path)) is not None:
             raise error("table.export", path=path, why=what)
@@ -309,11 +322,14 @@ def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
     content = read_file(posixpath.join(path, record.path))
     try:
         members = checksummed_json.parse(content, *_FORM)
-        found = _Earlier(known, int(members["number"]), members["buckets"])
+        found = Earlier(known, int(members["number"]), members["buckets"], members.get("history", {}))
     except (KeyError, TypeError, ValueError) as fault:
         raise error("table.export", path=path, why=f"its {record.path} is damaged ({fault})") from None
     if members["table"] != table:
         raise error("table.export", path=path, why="it is an export of another table")
+    if ("history" in members) != history:
+        what = "records" if history else "history"
+        raise error("table.export", path=path, why=f"it is an export of the {what} of the table")
     return found
 
 

@@ -34,6 +34,7 @@ from mutator.table.arguments import checks_names, filter_in, names_in, number_in
 from mutator.table.changes import changes_of
 from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
+from mutator.table.export_history import export_history
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.history import History
 from mutator.table.history_settings import check_has_history, wants_versions
@@ -373,18 +374,22 @@ class Table(KeptTable):
         *,
         version: Version | None = None,
         partition_columns: str | None = None,
+        history: bool = False,
         open_runner: OpenRunner = run_here,
     ) -> ExportReport:
         """Write a version as a dataset that ``mutator run`` can continue from; return the report.
 
         directory: a new path, or an earlier export of this table, of which only changed buckets are rewritten.
         partition_columns: where the files have the partition fields, ``path`` or ``file``; by default as in the earlier
-        export, else ``path``.
+        export, else ``path``. history: of a table with history, all versions of records, for other programs.
         """
         with named(f"{CALL}.export()"):
             output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
             if partition_columns is not None:
                 one_of("partition_columns", partition_columns, PARTITION_COLUMNS)
+            flag("history", history)
         snapshot = self.at(version)
         with reading(snapshot), said_to(PYTHON.writers):
+            if history:
+                return export_history(snapshot, output, open_runner)
             return export(snapshot, config_of_snapshot(snapshot), output, open_runner, partition_columns)

@@ -9,12 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mutator import ConfigError, Table
+from mutator import ConfigError, StateError, Table
 from mutator.cli import main
 from mutator.dataset.file_entry import EVENTS
 from mutator.engine.versions import close_history
@@ -351,3 +352,46 @@ def test_verify_finds_closed_versions_that_are_not_those_of_their_events(
 
 def late(found: Versions) -> Versions:
     return replace(found, starts=pc.add(found.starts, 1))
+
+
+def test_an_export_of_the_history_is_parquet_and_keeps_the_files_of_other_buckets(table: Table, tmp_path: Path) -> None:
+    output = tmp_path / "history"
+
+    def read() -> list[dict[str, Any]]:
+        # as another engine finds the files
+        return duckdb.sql(f"SELECT * FROM '{output}/**/*.parquet'").to_arrow_table().to_pylist()
+
+    def both() -> tuple[Any, Any]:
+        return sorted(read(), key=str), sorted(table.scan().to_pylist(), key=str)
+
+    table.compact(everything=True, open_runner=open_runner)
+    first = table.export(output, history=True, open_runner=open_runner)
+    assert (first.rows, first.kept) == (3, 0)
+    found, expected = both()
+    assert found == expected
+    assert local_engine.verify(str(output)).differences == ()
+    again = table.export(output, history=True, open_runner=open_runner)
+    assert (again.written, again.bytes) == (0, 0)
+    table.apply(rows((2, 4, "U", 9)), open_runner=open_runner)
+    later = table.export(output, history=True, open_runner=open_runner)
+    assert later.kept == 1
+    found, expected = both()
+    assert found == expected
+    next(output.glob("*.parquet")).unlink()
+    assert table.export(output, history=True, open_runner=open_runner).rows == 4
+    found, expected = both()
+    assert found == expected
+    with pytest.raises(StateError, match="an export of the history of the table"):
+        table.export(output, open_runner=open_runner)
+
+
+def test_an_export_of_no_history_and_of_an_empty_one(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), SETTINGS)
+    with pytest.raises(ConfigError, match="no rows and no schema yet"):
+        table.export(tmp_path / "history", history=True)
+    table.apply(rows((1, 1, "D", 80)), open_runner=open_runner)
+    assert table.export(tmp_path / "history", history=True, open_runner=open_runner).rows == 0
+    assert pq.read_table(tmp_path / "history").schema.names == table.scan().schema.names
+    plain = Table.create(str(tmp_path / "plain"), {**SETTINGS, "history": "off"})
+    with pytest.raises(ConfigError, match="created without history"):
+        plain.export(tmp_path / "other", history=True)
