@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.cli.base_history import create_from_base, settings_of_base
+    from mutator.dataset.directory import is_base
     from mutator.table.description import defaults_used
     from mutator.table.new_table import new_table, with_settings_of
     from mutator.table.table import Table
@@ -44,10 +46,12 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     overrides = options.settings_of(arguments)
     overridden = parse_overrides(overrides)
     settings = {**read_settings(arguments.config, overrides), **({"history": "on"} if arguments.history else {})}
-    whole = with_settings_of(arguments.dataset, settings)
+    of_base = settings.get("history") == "on" and arguments.dataset is not None and is_base(arguments.dataset)
+    whole = (settings_of_base if of_base else with_settings_of)(arguments.dataset, settings)
     config = parse(whole, arguments.config or "the command line", overridden)
     opened = table_runner(config.effort.runner, arguments)
-    new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened, partial(warn, arguments))
+    make = create_from_base if of_base else new_table
+    make(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened, partial(warn, arguments))
     table = Table(arguments.table)
     version, notes = table.snapshot.version, defaults_used(table.describe(), settings, arguments.buckets)
     if arguments.json:
@@ -114,7 +118,12 @@ CREATE = Command(
         *options.CONFIG,
         options.PARTITIONED_BY,
         option("--history", action="store_true", help="keep every version of each record (history=on)"),
-        option("--dataset", old="--from", metavar="DIR", help="dataset whose rows the table begins with"),
+        option(
+            "--dataset",
+            old="--from",
+            metavar="DIR",
+            help="dataset whose rows the table begins with; with --history also a base, whose archive is applied",
+        ),
         option(
             "--buckets",
             type=option_type(parsers.positive),

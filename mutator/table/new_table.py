@@ -9,13 +9,18 @@ from typing import Any
 from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.config.settings import Config, OutputSpec
 from mutator.config.sources import shown
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import error
+from mutator.pipeline.arguments import feed_of
 from mutator.pipeline.master_settings import recorded_settings
 from mutator.plan.inspect.wanted_schema import read_schema, schema_text
-from mutator.storage import located
+from mutator.storage import located, located_to_write
 from mutator.table.apply import OpenRunner
-from mutator.table.create import create_empty
-from mutator.table.take_over import create_of
+from mutator.table.create import create_empty, default_buckets
+from mutator.table.memory_feed import apply_parts
+from mutator.table.recorded import config_of_apply
+from mutator.table.take_over import begun, create_of
+from mutator.table.type_2 import OP, files_of_versions, mutations_of_versions
 
 _SHORT_OF = {published(name): name for name in SHORT}
 _SCHEMA = "output.schema"
@@ -39,8 +44,28 @@ def new_table(
     kept = _recorded(settings, config.output)
     if dataset is None:
         create_empty(path, kept, buckets=buckets)
+    elif config.history.is_kept and (files := files_of_versions(dataset)):
+        _create_of_versions(path, config, kept, files, buckets, open_runner)
     else:
         create_of(path, config, kept, dataset, buckets, open_runner, warn)
+
+
+def _create_of_versions(
+    path: str,
+    config: Config,
+    kept: Mapping[str, Any],
+    files: Sequence[str],
+    buckets: int | None,
+    open_runner: OpenRunner,
+) -> None:
+    """Create a table of the versions of another system. If it is killed, the same call goes on."""
+    mutations = mutations_of_versions(files, config)
+    count = buckets or default_buckets(kept)
+    if begun(path, kept, count) is None:
+        create_empty(path, kept, buckets=count)
+    snapshot = open_snapshot(located_to_write(path)[1])
+    own = config_of_apply(snapshot, {"op.code.field.ordinal": OP, "deleted.op.code": "D"}, "create")
+    apply_parts(snapshot, own, feed_of(mutations), lambda _: open_runner, shared=None, dry_run=False)
 
 
 def with_settings_of(dataset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:

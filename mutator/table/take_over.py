@@ -69,17 +69,17 @@ def create_of(
     parent = posixpath.join(path, DIRECTORY, WORK)
     known = read_manifest(storage_for(source), source)
     count = _buckets_of(source, known, buckets, config, parent)
-    begun = _begun(path, settings, count)
-    if begun is None:
+    started = begun(path, settings, count)
+    if started is None:
         check_free(path)
-    first = begun or first_version(settings, count)
+    first = started or first_version(settings, count)
     work = posixpath.join(parent, new_run_id(time.time()))
     try:
         if known is None or not _fits(known, config.output):
             in_buckets = replace(config, effort=replace(config.effort, num_reducer=count))
             known, source = _as_parquet(work, in_buckets, source, open_runner, warn), work
         plan = _plan(path, first, config, source, known)
-        snapshot = open_snapshot(path, 0) if begun else commit_first(path, first)
+        snapshot = open_snapshot(path, 0) if started else commit_first(path, first)
         created = _take_over_dataset(snapshot, plan, source, known, open_runner)
     finally:
         with suppress(MutatorError):
@@ -89,7 +89,7 @@ def create_of(
     return created
 
 
-def _begun(path: str, settings: Mapping[str, str], buckets: int) -> Commit | None:
+def begun(path: str, settings: Mapping[str, str], buckets: int) -> Commit | None:
     """Return the version 0 that a killed call with the same settings left; None without one."""
     if TableLog(path).newest() != 0:
         return None

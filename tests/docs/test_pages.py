@@ -52,7 +52,7 @@ class Page(NamedTuple):
 PAGES = (
     Page("changes", 2, timeless, made="changed/part-*.parquet"),
     Page("patches", 4, lambda text: same(text.replace(f"{ROOT}/", "").replace("/data/", ""))),
-    Page("history", 11, str),
+    Page("history", 17, str),
     Page("truncates", 6, timeless, made="changed/part-*.parquet"),
     Page("diff", 3, str),
     Page("dialects", 4, str),

@@ -395,3 +395,29 @@ def test_an_export_of_no_history_and_of_an_empty_one(tmp_path: Path) -> None:
     plain = Table.create(str(tmp_path / "plain"), {**SETTINGS, "history": "off"})
     with pytest.raises(ConfigError, match="created without history"):
         plain.export(tmp_path / "other", history=True)
+
+
+@pytest.mark.parametrize("system", ["dbt", "autocdc"])
+def test_the_versions_of_other_systems_are_taken_over(system: str, tmp_path: Path) -> None:
+    start, end = {"dbt": ("dbt_valid_from", "dbt_valid_to"), "autocdc": ("__START_AT", "__END_AT")}[system]
+    times = [datetime.datetime(2026, 1, day) for day in range(1, 9)]  # noqa: DTZ001  # as DuckDB writes them
+    found = [(1, "a", times[0], times[2]), (1, "b", times[2], times[4]), (1, "c", times[6], None)]
+    found += [(2, "x", times[1], times[3]), (3, "y", times[1], datetime.datetime(9999, 12, 31))]  # noqa: DTZ001
+    if system == "dbt":
+        found = [(*row, "md5", row[2], "False") for row in found]
+        found.append((2, "x", times[5], None, "md5", times[5], "True"))
+    names = f"id name {start} {end} dbt_scd_id dbt_updated_at dbt_is_deleted".split()[: len(found[0])]
+    (tmp_path / "theirs").mkdir()
+    theirs = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in found])
+    pq.write_table(theirs, tmp_path / "theirs" / "snapshot.parquet")
+    settings = {"key": "id", "order_by": "at", "history": "on", "history.columns": system, **NO_LIMITS}
+    table = Table.create(str(tmp_path / "table"), settings, dataset=tmp_path / "theirs", open_runner=open_runner)
+    shown = table.scan(["id", "name", start, end]).to_pylist()
+    expected = [(1, "a", times[0], times[2]), (1, "b", times[2], times[4]), (1, "c", times[6], None)]
+    expected += [(2, "x", times[1], times[3]), (3, "y", times[1], None)]
+    assert sorted((tuple(row.values()) for row in shown), key=str) == expected
+    table.apply(rows((1, times[5], "late"), names="id at name"), open_runner=open_runner)
+    assert table.get(1, valid_at="2026-01-06T12:00:00")["name"] == "late"
+    other = {**settings, "order_by": "id", "key": "name"}
+    with pytest.raises(ConfigError, match="has other values than"):
+        Table.create(str(tmp_path / "other"), other, dataset=tmp_path / "theirs", open_runner=open_runner)

@@ -164,7 +164,7 @@ class HistorySpec:
         one_of("off", "on"),
         "off",
         "`on`: a [table with history](history.md) keeps every version of each record, with the times between "
-        "which it was valid; set when the table is created",
+        "which it was valid; set when the table is created. A workflow keeps such a table beside its master",
     )
     tracked: FieldChoice | None = defined(
         DELETES,

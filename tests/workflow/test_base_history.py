@@ -1,0 +1,116 @@
+"""The history of a base: made of its archive, and kept beside its master by each run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mutator import Table
+from mutator.cli import base_history, main
+
+_SETTINGS = {"key": "id", "order.by": "at", "op": "op", "header": "true", "runner": "local", "claim.min.age": "0s"}
+_SETTINGS |= {"max.delete.fraction": "1", "max.absence.fraction": "1", "num.reducer": "2"}
+
+
+class Killed(BaseException):
+    """As if the process died here."""
+
+
+def run(base: Path, *others: str, code: int = 0) -> None:
+    settings = [f"{name.replace('order.by', 'order_by')}={value}" for name, value in _SETTINGS.items()]
+    words = [word for one in (*settings, *others) for word in ("-D", one)]
+    assert main(["workflow", "run", str(base), *words]) == code
+
+
+def deliver(base: Path, name: str, *rows: str) -> None:
+    (base / "incr" / f"{name}.csv").write_text("\n".join(["id,at,op,price", *rows, ""]))
+
+
+def versions(path: Path) -> list[tuple[Any, ...]]:
+    found = sorted(Table(str(path)).scan().to_pylist(), key=lambda row: (row["id"], row["valid_from"]))
+    return [(int(row["id"]), int(row["price"]), row["valid_from"], row["valid_to"], row["ended"]) for row in found]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    found = tmp_path / "base"
+    (found / "incr").mkdir(parents=True)
+    deliver(found, "p_1", "1,1,U,80", "1,5,U,82", "2,3,U,7", "3,2,U,1")
+    run(found, "allow.empty.master=true", "output.format=parquet")
+    deliver(found, "p_2", "1,3,U,81", "2,6,D,", "3,1,D,", "9,x,U,1")
+    run(found, "reject.policy=quarantine")
+    return found
+
+
+def lose(base: Path, name: str) -> None:
+    shutil.rmtree(next((base / "archive").glob(f"*/{name}.csv")).parent)
+
+
+WHOLE = [(1, 80, 1, 3, "updated"), (1, 81, 3, 5, "updated"), (1, 82, 5, None, "open")]
+WHOLE += [(2, 7, 3, 6, "deleted"), (3, 1, 2, None, "open")]
+
+
+def create(base: Path, table: Path, code: int = 0) -> None:
+    words = ["--history", "--dataset", str(base), "--buckets", "2", "--runner", "local"]
+    assert main(["table", "create", str(table), *words]) == code
+
+
+def test_a_table_replays_the_archive_of_a_base(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:  # as if it were killed
+
+        def killed(*_: Any) -> None:
+            raise Killed
+
+        patch.setattr(base_history, "catch_up", killed)
+        with pytest.raises(Killed):
+            create(base, tmp_path / "table")
+    create(base, tmp_path / "table")
+    assert versions(tmp_path / "table") == WHOLE
+    records = Table(str(tmp_path / "table")).scan(current=True).to_pylist()
+    assert sorted((row["id"], row["at"], row["price"]) for row in records) == [("1", "5", "82"), ("3", "2", "1")]
+
+
+def test_what_the_archive_lost_is_named_and_the_records_are_complete(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lose(base, "p_1")
+    create(base, tmp_path / "table")
+    assert "the history lacks the feed files of 1 version, of which 1 is the first" in capsys.readouterr().err
+    lost = [one for one in WHOLE if one[1] in (80, 7)]
+    assert versions(tmp_path / "table") == [one for one in WHOLE if one not in lost]
+
+
+def test_a_base_keeps_its_history_beside_its_master(base: Path, tmp_path: Path) -> None:
+    history = base / "history"
+    run(base, "history=on")  # there is nothing to merge
+    assert versions(history) == WHOLE
+    deliver(base, "p_3", "4,1,U,4")
+    run(base)  # which is killed before the history
+    deliver(base, "p_4", "4,2,U,5", "1,9,D,")
+    run(base, "history=on")
+    assert [one for one in versions(history) if one[0] == 4] == [(4, 4, 1, 2, "updated"), (4, 5, 2, None, "open")]
+    assert main(["workflow", "restore", str(base), "--to", "3", "--quiet"]) == 0
+    deliver(base, "p_5", "5,1,U,5")
+    run(base, "history=on")
+    assert versions(history) == [*WHOLE, (4, 4, 1, None, "open"), (5, 5, 1, None, "open")]
+    create(base, tmp_path / "anew")
+    assert versions(tmp_path / "anew") == versions(history)
+    assert Table(str(history)).verify().problems == ()
+
+
+def test_a_run_whose_feed_is_gone_keeps_the_history_as_it_was(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(base, "history=on")
+    deliver(base, "p_3", "4,1,U,4")
+    run(base)
+    lose(base, "p_3")
+    for _ in range(2):
+        run(base, "history=on")
+        assert "version 3 cannot be applied: it is not in archive/ any more" in capsys.readouterr().err
+    assert versions(base / "history") == WHOLE
+    shutil.rmtree(base / "history")
+    run(base, "history=on")
+    assert "the history lacks the feed files of 1 version, of which 3 is the first" in capsys.readouterr().err
+    assert versions(base / "history") == [*WHOLE, (4, 4, 1, None, "open")]
