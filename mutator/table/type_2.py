@@ -46,51 +46,56 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
     assert first is not None
     start, end = first
     whole = pa.concat_tables(map(_read, files), promote_options="default")
+    whole = whole.cast(pa.schema([one.with_nullable(True) for one in whole.schema]))
     fields = [name for name in whole.column_names if name not in (start, end, *_OWN)]
-    names = config.rows.text.names
-    key = [names[one] if isinstance(one, int) and names else str(one) for one in config.rows.key.ids]
+    text = config.rows.text.names
+    key = [text[one] if isinstance(one, int) and text else str(one) for one in config.rows.key.ids]
     order = [str(one) for one in config.rows.order.fields]
     if len(order) != 1:
         why = f"the versions begin at {start}, and {setting('order_by')} names no field for it"
         raise error("table.history", why=why, cure=f"set {setting('order_by')} to one field, of the files or a new one")
     if missing := [name for name in key if name not in fields]:
         raise error("table.history", why=f"{missing[0]} is not a column of {files[0]}", cure=f"set {setting('key')}")
-    times = whole.column(start)
-    if order[0] in fields and not pc.all(pc.equal(whole.column(order[0]), times.cast(_type(whole, order[0])))).as_py():
-        why = f"{order[0]} has other values than {start}, from which on versions hold"
-        raise error("table.history", why=why, cure=f"set {setting('order_by')} to the name of a new field")
+    gone = _deleted(whole)
+    # A delete that dbt saw after a later row of the record has the time of its snapshot: the row has the right one.
+    times = pc.if_else(gone, pc.min_element_wise(whole.column(start), whole.column(end)), whole.column(start))
     rows = whole.select(fields)
-    rows = rows if order[0] in fields else rows.append_column(order[0], times)
-    is_delete = (
-        pc.equal(pc.cast(whole.column(_DELETED), pa.string()), "True") if _DELETED in whole.column_names else None
-    )
-    codes = pa.array(["U"] * len(rows)) if is_delete is None else pc.if_else(pc.fill_null(is_delete, False), "D", "U")
-    ends = _ends(whole, key, start, end)
-    empty = {name: pa.nulls(len(ends), rows.schema.field(name).type) for name in rows.column_names}
-    own = {**empty, **{name: ends.column(name) for name in key}, order[0]: ends.column(end).cast(_type(rows, order[0]))}
-    deletes = pa.table([own[name] for name in rows.column_names], names=rows.column_names)
-    return pa.concat_tables([rows.append_column(OP, codes), deletes.append_column(OP, pa.array(["D"] * len(ends)))])
+    if order[0] in fields:
+        at, own = rows.column_names.index(order[0]), times.cast(_type(rows, order[0]))
+        if not pc.all(pc.or_(gone, pc.equal(rows.column(at), own))).as_py():
+            why = f"{order[0]} has other values than {start}, from which on versions hold"
+            raise error("table.history", why=why, cure=f"set {setting('order_by')} to the name of a new field")
+        rows = rows.set_column(at, order[0], own)
+    else:
+        rows = rows.append_column(order[0], times)
+    upserts = rows.filter(pc.invert(gone))
+    names = [*key, order[0]]
+    known = whole.filter(_is_known(whole.column(end))).select([*key, end]).rename_columns(names)
+    known = known.join(whole.filter(gone).select([*key, start]).rename_columns(names), names, join_type="left anti")
+    ends = [known.cast(rows.select(names).schema), rows.filter(gone).select(names)]
+    # Of equal times, the version that begins counts.
+    deletes = pa.concat_tables(ends).join(upserts.select(names), names, join_type="left anti")
+    own = {name: pa.nulls(len(deletes), _type(rows, name)) for name in rows.column_names}
+    own |= {name: deletes.column(name) for name in deletes.column_names}
+    found = [upserts, pa.table([own[name] for name in rows.column_names], schema=rows.schema)]
+    return pa.concat_tables(found).append_column(OP, pa.array(["U"] * len(upserts) + ["D"] * len(deletes)))
 
 
-def _ends(whole: Any, key: Sequence[str], start: str, end: str) -> Any:
-    """Return the key and the end of the versions after which their record has none."""
-    ends = whole.select([*key, end])
-    known = (
-        pc.and_kleene(ends.column(end).is_valid(), pc.less(pc.year(ends.column(end)), _OPEN))
-        if _is_time(ends.schema.field(end).type)
-        else ends.column(end).is_valid()
-    )
-    ends = ends.filter(pc.fill_null(known, False))
-    begins = whole.select([*key, start]).rename_columns([*key, end])
-    return ends.join(begins, keys=[*key, end], join_type="left anti")
+def _is_known(ends: Any) -> Any:
+    """Return which ends are ends, and do not stand for none."""
+    is_time = pa.types.is_timestamp(ends.type) or pa.types.is_date(ends.type)
+    return pc.fill_null(pc.less(pc.year(ends), _OPEN), False) if is_time else ends.is_valid()
+
+
+def _deleted(whole: Any) -> Any:
+    """Return which versions stand for deleted records."""
+    if _DELETED not in whole.column_names:
+        return pa.repeat(False, len(whole))
+    return pc.fill_null(pc.equal(whole.column(_DELETED).cast(pa.string()), "True"), False)
 
 
 def _type(table: Any, name: str) -> Any:
     return table.schema.field(name).type
-
-
-def _is_time(data_type: Any) -> bool:
-    return bool(pa.types.is_timestamp(data_type) or pa.types.is_date(data_type))
 
 
 def _times_in(names: Sequence[str]) -> tuple[str, str] | None:

@@ -406,6 +406,11 @@ def test_the_versions_of_other_systems_are_taken_over(system: str, tmp_path: Pat
     if system == "dbt":
         found = [(*row, "md5", row[2], "False") for row in found]
         found.append((2, "x", times[5], None, "md5", times[5], "True"))
+        found += [
+            (4, "p", times[0], times[7], "", times[0], "False"),
+            (4, "p", times[7], times[2], "", times[7], "True"),
+        ]
+        found.append((4, "q", times[2], None, "", times[2], "False"))  # it came before the snapshot that lacked it
     names = f"id name {start} {end} dbt_scd_id dbt_updated_at dbt_is_deleted".split()[: len(found[0])]
     (tmp_path / "theirs").mkdir()
     theirs = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in found])
@@ -415,6 +420,7 @@ def test_the_versions_of_other_systems_are_taken_over(system: str, tmp_path: Pat
     shown = table.scan(["id", "name", start, end]).to_pylist()
     expected = [(1, "a", times[0], times[2]), (1, "b", times[2], times[4]), (1, "c", times[6], None)]
     expected += [(2, "x", times[1], times[3]), (3, "y", times[1], None)]
+    expected += [(4, "p", times[0], times[2]), (4, "q", times[2], None)] if system == "dbt" else []
     assert sorted((tuple(row.values()) for row in shown), key=str) == expected
     table.apply(rows((1, times[5], "late"), names="id at name"), open_runner=open_runner)
     assert table.get(1, valid_at="2026-01-06T12:00:00")["name"] == "late"
