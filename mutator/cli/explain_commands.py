@@ -13,10 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mutator.cli import options
+from mutator.cli.base_history import PLACE
 from mutator.cli.command import Answer, Command, option
 from mutator.cli.config_file import is_named
 from mutator.cli.messages import warn
 from mutator.cli.stdin_feed import reading_stdin
+from mutator.cli.table_output_commands import VALID_AT
 from mutator.cli.workflow_target import table_in
 from mutator.config.reader import SOURCE as IN_MANIFEST
 from mutator.config.sources import read_settings
@@ -39,7 +41,7 @@ class Question(NamedTuple):
     """The question of a user.
 
     place: as the user gives it. feed: paths where merged feed files may be. before: an earlier master. states_deletes:
-    the user says what marks the deletes of a feed.
+    the user says what marks the deletes of a feed. valid_at: a time, of a table with history.
     """
 
     place: str
@@ -48,6 +50,7 @@ class Question(NamedTuple):
     feed: Sequence[str] = ()
     before: str | None = None
     states_deletes: bool = False
+    valid_at: object = None
 
 
 def explained(question: Question) -> Explanation:
@@ -62,6 +65,10 @@ def explained(question: Question) -> Explanation:
     table = table_in(path)
     if table is not None:
         return _of_table(question, table, path)
+    if question.valid_at is not None:
+        if is_table(history := f"{path}/{PLACE}"):
+            return _of_table(question, history, path)
+        raise error("usage", what="--valid-at is for a table with history, or a base that keeps one; leave it out")
     return _of_base(question, path) if is_base(path) else _of_master(question, path)
 
 
@@ -112,7 +119,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
             return opened.shown(path)
         return config.wording.audience.paths(in_directory(path, snapshot.table, question.place.rstrip("/")))
 
-    return explain_table(snapshot, question.key, config, question.place, find, shown, given)
+    return explain_table(snapshot, question.key, config, question.place, find, shown, given, question.valid_at)
 
 
 @reading_stdin
@@ -125,7 +132,8 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
         return config
 
     states = is_named(arguments) or states_deletes(read_settings(arguments.config, options.settings_of(arguments)))
-    question = Question(arguments.place, arguments.values, config_of, arguments.feed, arguments.before, states)
+    places = arguments.feed, arguments.before
+    question = Question(arguments.place, arguments.values, config_of, *places, states, arguments.valid_at)
     found = explained(question)
     yield Answer(options.shown(found, arguments), code=0 if found.is_known else 3)
 
@@ -144,6 +152,7 @@ EXPLAIN = Command(
             metavar="PATH",
             help="of a master or table: directories, files, patterns or - (stdin) where merged feed files still are",
         ),
+        VALID_AT,
         option("--before", metavar="DIR", help="of a master: an earlier one, from which its runs are followed"),
         *options.CONFIG,
         options.JSON,

@@ -31,6 +31,7 @@ def explain(
     *,
     feed: PathLike | Sequence[PathLike] | None = None,
     before: PathLike | Dataset | None = None,
+    valid_at: object = None,
     key: Field | Sequence[Field] | None = None,
     order_by: Field | Sequence[Field] | None = None,
     order_type: str | None = None,
@@ -45,8 +46,9 @@ def explain(
 
     place: the base of a workflow, a master, or a table. values: the value of the key, or a list or tuple of the values
     of its fields. feed: of a master or table, where merged feed files still are. before: of a master, an earlier one,
-    from which its runs are followed. The other arguments are those of ``merge``; places that mutator has written know
-    their settings. Nothing is written, and no lock is taken.
+    from which its runs are followed. valid_at: of a table with history, a time at which something held. The other
+    arguments are those of ``merge``; places that mutator has written know their settings. Nothing is written, and no
+    lock is taken.
 
     Raises the errors of the catalogue (``mutator.MutatorError``).
 
@@ -77,7 +79,7 @@ def explain(
         if path is None:
             raise arguments.wrong("place", place, _PLACE)
         states = config is not None or states_deletes(given.values)
-        question = Question(path, values, config_of, _feed_of(feed), _path_of("before", before), states)
+        question = Question(path, values, config_of, _feed_of(feed), _path_of("before", before), states, valid_at)
         return replace(explained(question), warnings=tuple(dict.fromkeys(warnings)))
 
 

@@ -45,6 +45,9 @@ FORMAT = at_most_one_of(
         help="print each row as a JSON object on a line",
     ),
 )
+VALID_AT = option(
+    "--valid-at", metavar="TIME", help="of a table with history, what held at this value of the order field"
+)
 FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (default: print them)")
 
 

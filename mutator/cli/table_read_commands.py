@@ -13,13 +13,10 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, CommandRows, option, option_type
-from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE, listing, rows_answer
+from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VALID_AT, VERSION_TYPE, listing, rows_answer
 from mutator.config import parsers
 from mutator.errors import error
 
-VALID_AT = option(
-    "--valid-at", metavar="TIME", help="of a table with history, what held at this value of the order field"
-)
 VERSION = option("--version", type=VERSION_TYPE, metavar="V", help="version or tag (default the newest)")
 
 

@@ -43,7 +43,9 @@ from mutator.rules.order_columns import to_value
 from mutator.rules.order_types import is_same_order
 from mutator.rules.order_values import lowest_order, order_parser, precedence
 from mutator.rules.patches import masks_of
+from mutator.table.explain_valid import valid_versions
 from mutator.table.find import Finder
+from mutator.table.history_settings import check_has_history
 from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, survey_of_table
 from mutator.table.recorded import config_of_version
@@ -172,24 +174,34 @@ FindFile = Callable[[str | None, FeedFile], tuple[str | None, str | None]]
 
 
 def explain_table(
-    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown, given: GivenFiles
+    snapshot: Snapshot,
+    key: Key,
+    config: Config,
+    place: str,
+    find: FindFile,
+    shown: Shown,
+    given: GivenFiles,
+    valid_at: object = None,
 ) -> Explanation:
     """Explain a key of a table. Raises MutatorError for a table or a key that cannot be used.
 
     If a cleaning takes versions away meanwhile, the newest version is explained. snapshot: the newest version. config:
     how feed files are read. place: for people, the path of the table, or of the base whose target it is. find: finds
-    feed files. given: the feed files that the user names; those that no version merged are noted.
+    feed files. given: the feed files that the user names; those that no version merged are noted. valid_at: a time at
+    which something held, of a table with history.
     """
+    if valid_at is not None:
+        check_has_history(snapshot)
 
     def explained(newest: Snapshot) -> Explanation:
-        found, merged = _explained(newest, key, config, place, find, shown)
+        found, merged = _explained(newest, key, config, place, find, shown, valid_at)
         return replace(found, unknown=[*found.unknown, *given.not_merged(merged)])
 
     return with_what_is_left(snapshot, explained)
 
 
 def _explained(
-    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown
+    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown, valid_at: object
 ) -> tuple[Explanation, Sequence[FeedFile]]:
     """Explain a key; also return the feed files that versions merged.
 
@@ -201,7 +213,10 @@ def _explained(
         empty = Explanation(place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
         return empty, snapshot.state.feed
     table = _Table(snapshot, key, config, place, find, shown)
-    return explain(table), table.merged()
+    found = explain(table)
+    if valid_at is not None:
+        found = replace(found, valid=valid_versions(snapshot, key, valid_at, table.plan))
+    return found, table.merged()
 
 
 class _Table(ExplainedPlace):
@@ -230,6 +245,11 @@ class _Table(ExplainedPlace):
             if self._has_all:
                 files = "the rows that only they had are gone, and only feed files show them"
             self._notes.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
+
+    @property
+    def plan(self) -> Reading:
+        """How rows are read."""
+        return self._record.plan
 
     def _log(self) -> list[Commit]:
         """Return the versions from the first one on; if their entries are lost, from the earliest one."""

@@ -178,7 +178,8 @@ class History:
         )
 
     @cached_property
-    def _rows(self) -> HistoryRows:
+    def rows(self) -> HistoryRows:
+        """The events and closed rows."""
         return HistoryRows(self.snapshot, self.meaning)
 
     def tables(
@@ -227,24 +228,24 @@ class History:
         """
         closed = [one for one in extents if is_closed(one, self.meaning)]
         others = [one for one in extents if not is_closed(one, self.meaning)]
-        hashes = self._rows.hashes(others) if closed else None  # of keys with events that are not closed
+        hashes = self.rows.hashes(others) if closed else None  # of keys with events that are not closed
         for extent in closed:
             yield partial(self._of_closed, extent, hashes, at)
         if others:
             yield partial(self._of_others, closed, others, hashes, at)
 
     def _of_closed(self, extent: LiveExtent, hashes: Any, at: Any) -> Any:
-        found = self._rows.closed(extent, hashes, at)
+        found = self.rows.closed(extent, hashes, at)
         columns = [found.rows.column(name).combine_chunks() for name in self.fields.names]
         return self._shown(columns, found.starts, found.ends, found.endings)
 
     def _of_others(self, closed: Sequence[LiveExtent], others: Sequence[LiveExtent], hashes: Any, at: Any) -> Any:
-        places = [*(self._rows.place_with(one, hashes) for one in closed), *map(self._rows.place_of, others)]
+        places = [*(self.rows.place_with(one, hashes) for one in closed), *map(self.rows.place_of, others)]
         return self._versions(places, at)
 
     def _versions(self, places: Sequence[EventPlace], at: Any) -> Any:
         """Return the versions that some events mean, a pa.Table. at: as for ``_of_unit``."""
-        found = self.meaning.versions(self._rows.events(places).columns)
+        found = self.meaning.versions(self.rows.events(places).columns)
         columns = [*(found.field(number) for number in range(len(self.fields.names))), found.starts, found.ends]
         endings = found.endings
         if at is not None:
@@ -257,10 +258,10 @@ class History:
     def _shown(self, columns: Sequence[Any], starts: Any, ends: Any, endings: Ints) -> Any:
         """Return versions as a pa.Table."""
         ended = pa.DictionaryArray.from_arrays(pa.array(endings.astype(np.int8)), pa.array(ENDINGS)).cast(pa.string())
-        own = self._times(starts), self._times(ends), pa.array(endings == OPEN), ended
+        own = self.times(starts), self.times(ends), pa.array(endings == OPEN), ended
         return pa.table([*columns, *own[: len(self._config.history.columns)]], schema=self.schema)
 
-    def _times(self, times: Any) -> Any:
+    def times(self, times: Any) -> Any:
         """Return times as they are shown; NULL for the lowest, that of NULL."""
         order_type = self.meaning.time_type
         lowest = pa.array([encoded_lowest(order_type)], times.type)[0]

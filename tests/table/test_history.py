@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mutator import ConfigError, StateError, Table
+from mutator import ConfigError, StateError, Table, explain
 from mutator.cli import main
 from mutator.dataset.file_entry import EVENTS
 from mutator.engine.versions import close_history
@@ -427,3 +427,34 @@ def test_the_versions_of_other_systems_are_taken_over(system: str, tmp_path: Pat
     other = {**settings, "order_by": "id", "key": "name"}
     with pytest.raises(ConfigError, match="has other values than"):
         Table.create(str(tmp_path / "other"), other, dataset=tmp_path / "theirs", open_runner=open_runner)
+
+
+def test_explain_says_what_held_at_a_time_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, found in {"a": "1,1,U,80\n1,5,U,82\n1,9,D,", "b": "1,3,U,81"}.items():
+        (tmp_path / f"{name}.csv").write_text(f"id,at,op,price\n{found}\n")
+    table = Table.create(str(tmp_path / "table"), {**SETTINGS, "header": "true", "order_type": "long"}, buckets=2)
+    for name in ("a", "b"):
+        table.apply(str(tmp_path / f"{name}.csv"), open_runner=open_runner)
+
+    def at(time: int) -> list[str]:
+        words = ["--valid-at", str(time), "--feed", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+        assert main(["explain", table.path, "1", *words]) == 0
+        lines = capsys.readouterr().out.replace(f"{tmp_path}/", "").splitlines()
+        start = next(number for number, line in enumerate(lines) if line.startswith("at "))
+        return lines[start : lines.index("", start)]
+
+    for _ in range(2):
+        assert at(4) == [
+            "at       4: valid from 3, until 5, then updated",
+            '         {"id": "1", "at": "3", "price": "81"}',
+            "  began with order value 3; version 2, b.csv, line 2, byte 15",
+            "  ended by order value 5; version 1, a.csv, line 3, byte 24",
+        ]
+        assert at(0) == ["at       0: no record, it had no mutation yet"]
+        assert at(9) == [
+            "at       9: no record, deleted",
+            "  decided by order value 9; version 1, a.csv, line 4, byte 33",
+        ]
+        table.compact(everything=True, open_runner=open_runner)
+    (found,) = explain(table.path, "1", valid_at=5).valid
+    assert (found.began, found.end, found.ended, json.loads(found.row or b"")["price"]) == (5, 9, "deleted", "82")

@@ -20,6 +20,21 @@ _LEFT_OUT = "(left out)"
 
 
 @dataclass(frozen=True)
+class ValidVersion:
+    """What held at a time, of a table with history."""
+
+    at: str  # as the user gives it
+    since: str | None = None
+    until: str | None = None  # None: it is open
+    ended: str = ""
+    row: bytes | None = None  # None: there was no record
+    began: Any = None  # order value of the mutation with which it began
+    decisive: Any = None  # of the last mutation up to the time; None: there was none
+    end: Any = None  # of the mutation that ended it; None: it is open
+    is_delete: bool = False  # the last mutation
+
+
+@dataclass(frozen=True)
 class Explanation(WarningReport):
     """What is known of a key: what the place holds now, the runs that touched the key, and what is not known.
 
@@ -43,6 +58,7 @@ class Explanation(WarningReport):
     floor: Any = None  # all that is older was deleted
     # What gave each field of the record its value; empty for a place whose records get no patches
     fields: Mapping[str | None, Sequence[FieldOrigin]] = field(default_factory=dict)
+    valid: Sequence[ValidVersion] = ()  # what held at the time that the user asks for
 
     @property
     def is_known(self) -> bool:
@@ -59,6 +75,7 @@ class Explanation(WarningReport):
             "version": self.version,
             "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
             "fields": [self._field(name, one) for name, found in self.fields.items() for one in found],
+            "valid": [self._valid(one) for one in self.valid],
             "floor": self._order(self.floor),
             "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
             "versions": [self._step(step) for step in self.steps],
@@ -85,6 +102,44 @@ class Explanation(WarningReport):
             place = {"file": one.mutation.file, "offset": one.mutation.offset, "line": one.mutation.line}
         found = {"partition": name, "name": one.name, "order": self._order(one.order), "from": one.what}
         return {**found, "version": one.version, "mutation": place}
+
+    def _valid(self, one: ValidVersion) -> dict[str, Any]:
+        row = None if one.row is None or not self.shows_rows else _text(one.row)
+        orders = {name: self._order(getattr(one, name)) for name in ("began", "decisive", "end")}
+        times = {"valid_from": one.since, "valid_to": one.until, "ended": one.ended or None}
+        return {"at": one.at, "row": row, "is_record": one.row is not None, **times, **orders}
+
+    def _valid_lines(self, one: ValidVersion) -> Iterator[str]:
+        """Yield what held at a time, and the mutations that say so."""
+        if one.row is None:
+            what = (
+                "it had no mutation yet"
+                if one.decisive is None
+                else "deleted"
+                if one.is_delete
+                else "truncated, or waiting"
+            )
+            yield f"at       {one.at}: no record, {what}"
+        else:
+            until = "open" if one.until is None else f"until {one.until}, then {one.ended}"
+            yield f"at       {one.at}: valid from {one.since or 'the beginning'}, {until}"
+            yield f"         {self._row(one.row)}"
+        found = {"began with": one.began, "decided by": one.decisive, "ended by": one.end}
+        for what, order in found.items():
+            if order is not None and not (what == "decided by" and order == one.began):
+                yield f"  {what} order value {self._order(order) or 'lowest'}{self._mutations_of(order)}"
+
+    def _mutations_of(self, order: Any) -> str:
+        """Return the places of the mutations with an order value, as far as they are known."""
+        found = dict[str, None]()
+        for step in self.steps:
+            outcomes = (outcome for one in step.decided.values() for outcome in one.outcomes)
+            version = "" if step.feed.number is None else f"version {step.feed.number}, "
+            for outcome in outcomes:
+                is_event = outcome.outcome != "superseded" or outcome.part == "order value"
+                if outcome.mutation.order == order and is_event:
+                    found[f"{version}{self._path(outcome.mutation.file)}, {outcome.mutation.position}"] = None
+        return "".join(f"; {one}" for one in found)
 
     def _raised(self, one: Held) -> str | None:
         """Return the order value that rows of deltas meet, if a full snapshot made it higher than the tombstone's."""
@@ -158,6 +213,8 @@ class Explanation(WarningReport):
         for name, one in (self.now or {}).items():
             origins = self.fields.get(name, ())
             yield said(*self._held_lines(name, one, "now      ", origins), *self._field_lines(origins))
+        for valid in self.valid:
+            yield said(*self._valid_lines(valid))
         if self.floor is not None:
             yield said(f"floor    {self._order(self.floor)}: all that is older was deleted")
         for name, one in (self.given or {}).items():
