@@ -176,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
         "--work",
         default=",".join(WORK),
         help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, table, small,"
-        " dialects, patches, servers (%(default)s)",
+        " dialects, patches, history, servers (%(default)s)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")

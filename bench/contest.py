@@ -14,6 +14,7 @@ from bench.data import write_feed, write_master
 from bench.dialects import write_change_files, write_master_of_changes
 from bench.digest import Digest, data_files, digest
 from bench.figures import Result, Run
+from bench.histories import EVENTS, write_events_of_versions, write_feeds_of_versions
 from bench.layout import FEED_FIELDS, MASTER_FIELDS, PARTITIONED_FEED_FIELDS, PARTITIONED_MASTER_FIELDS
 from bench.machine import available_memory
 from bench.participant import Out, Participant
@@ -139,6 +140,8 @@ def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
         return _change_files(scratch, workload.changes, rows, mutations, seed)
     if workload.family == "patches":
         return _patches(scratch, workload, seed)
+    if workload.family == "history":
+        return _histories(scratch, workload, seed)
     kind = "" if not parts else f"{parts}-partitions-" if workload.partitioned else f"{parts}-tables-"
     master = scratch / f"master-{kind}{rows}-{seed}"
     if not master.exists():
@@ -187,6 +190,19 @@ def _patches(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
         for kind in (PATCHES, UPSERTS):
             write_patches(feeds / kind, kind, rows, mutations, seed)
     return master, feeds / PATCHES if workload.form == workload.family else feeds
+
+
+def _histories(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
+    """Return the events of records with 5 versions and a feed of 5 %; beside none, the directories of all."""
+    rows = workload.rows
+    events, feeds = scratch / f"events-{rows}-{seed}", scratch / f"feeds-of-events-{rows}-{seed}"
+    of_all = workload.form != workload.family
+    for kind in EVENTS if of_all else ("5",):
+        if not (events / kind).exists():
+            write_events_of_versions(events / kind, kind, rows, seed)
+    if not feeds.exists():
+        write_feeds_of_versions(feeds, rows, seed)
+    return (events, feeds) if of_all else (events / "5", feeds / "5%")
 
 
 def _log(text: str) -> None:

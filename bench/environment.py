@@ -9,7 +9,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CACHE", "DELTA", "DUCKLAKE", "HUDI", "ICEBERG", "PAIMON", "Environment", "child_environment", "python_of"]
+__all__ = [
+    "CACHE",
+    "DBT",
+    "DELTA",
+    "DUCKLAKE",
+    "HUDI",
+    "ICEBERG",
+    "PAIMON",
+    "Environment",
+    "child_environment",
+    "python_of",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "build" / "bench-cache"
@@ -39,6 +50,8 @@ HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bund
 # DuckDB downloads its extensions from a host of its own; PyPI has that of DuckLake up to this release of DuckDB.
 DUCKLAKE = Environment("ducklake", "duckdb==1.4.4 duckdb-ext-ducklake==1.4.4.*")
 
+# dbt-core 2.0 and dbt-duckdb 1.11 build a part from a release on GitHub.
+DBT = Environment("dbt", "dbt-core<1.12 dbt-duckdb<1.11")
 # Its pyarrow is older than that of this environment.
 PAIMON = Environment("paimon", "pypaimon==2.1.0")
 

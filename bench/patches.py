@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from bench.columns import write_parquet
 from bench.data import ID_SPACE, SPREAD, FeedShares, draw_master_times, draw_mutations, texts
 
-__all__ = ["PATCHES", "ROW_BYTES", "UPSERTS", "write_master_of_patches", "write_patches"]
+__all__ = ["PATCHES", "ROW_BYTES", "UPSERTS", "write_master_of_patches", "write_parts", "write_patches"]
 
 PATCHES, UPSERTS = "patches", "upserts"
 ROW_BYTES = 75
@@ -29,19 +29,20 @@ PAIRS = np.array(list(combinations(("name", "stock", "price", "note"), 2)))  # o
 def write_master_of_patches(directory: Path, rows: int, seed: int = 1) -> None:
     """Write a master of unique IDs."""
     random = np.random.default_rng((seed, 1))
-    _write(directory, np.arange(rows), draw_master_times(rows, random), random)
+    write_parts(directory, np.arange(rows), draw_master_times(rows, random), random)
 
 
 def write_patches(directory: Path, kind: str, master_rows: int, rows: int, seed: int = 1) -> None:
     """Write a feed of a kind for the master of that many rows."""
     random = np.random.default_rng((seed, 2))
     drawn = draw_mutations(master_rows, rows, random, SHARES)
-    _write(directory, drawn.keys, drawn.times, random, patches=kind == PATCHES)
+    write_parts(directory, drawn.keys, drawn.times, random, patches=kind == PATCHES)
 
 
-def _write(
+def write_parts(
     directory: Path, keys: np.ndarray, times: np.ndarray, random: np.random.Generator, *, patches: bool = False
 ) -> None:
+    """Write rows of some keys and times in a few files. patches: leave two fields of each unset."""
     directory.mkdir(parents=True)
     for number, part in enumerate(np.array_split(np.arange(len(keys)), FILES)):
         count = len(part)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from bench.contenders.catalogue import Entry, find
 from bench.dialect_figures import dialect_targets
 from bench.figures import Outcome, Result, remarks, seconds_text, targets
+from bench.history_figures import history_targets
 from bench.layout import DIALECTS
 from bench.overwrite_figures import overwrite_targets
 from bench.patch_figures import patch_targets
@@ -27,6 +28,7 @@ BASES |= {"small": ("mutator run aligned", "mutator run raw"), "commands": ("pyt
 BASES |= dict.fromkeys((f"dialects {kind}" for kind in DIALECTS), ("mutator run aligned", "mutator run raw"))
 BASES |= {"dialects table": ("mutator table apply",)}
 BASES |= {"patches": ("mutator run aligned", "mutator run raw"), "patches beside upserts": ()}
+BASES |= {"history": ("mutator table apply",), "history beside none": ()}
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
 Median: seconds from input paths to the result on disk, of contenders that ran in turn on the same bytes.
@@ -53,7 +55,9 @@ def traffic_table(traffic: Traffic) -> str:
 def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
     """Return the targets with the measured values."""
     words = {True: "reached", False: "missed", None: "open"}
-    kinds = (targets, table_targets, overwrite_targets, dialect_targets, patch_targets) if outcomes else ()
+    kinds = (
+        (targets, table_targets, overwrite_targets, dialect_targets, patch_targets, history_targets) if outcomes else ()
+    )
     found = [*(target for of_kind in kinds for target in of_kind(outcomes)), *traffic_targets(traffics)]
     return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
 

@@ -26,6 +26,7 @@ WORK = (
     "small",
     "dialects",
     "patches",
+    "history",
     "s3",
     "hdfs",
 )
@@ -149,6 +150,8 @@ def workloads(rows: int, work: str) -> list[Workload]:
     table apply of messages: 100,000 into 10 M debezium-json
     >>> [w.name for w in workloads(12_000_000, "patches")]
     ['patches: 600,000 into 12 M', 'patches beside upserts: 600,000 into 12 M']
+    >>> [w.name for w in workloads(12_000_000, "history")]  # doctest: +NORMALIZE_WHITESPACE
+    ['history: 600,000 into 12 M of 5 versions', 'history beside none: 600,000 into 12 M of 5 versions']
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -197,6 +200,11 @@ def workloads(rows: int, work: str) -> list[Workload]:
         text = f"{rows // 20:,} into {_millions(rows)}"
         return [
             Workload(form, f"{form}: {text}", rows, rows // 20, form=form) for form in (work, f"{work} beside upserts")
+        ]
+    if work == "history":
+        text = f"{rows // 20:,} into {_millions(rows)} of 5 versions"
+        return [
+            Workload(form, f"{form}: {text}", rows, rows // 20, form=form) for form in (work, f"{work} beside none")
         ]
     if work == "bridge":
         ways = (("export", "ORC to text"), ("import", "text to ORC"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bench.environment import DELTA, DUCKLAKE, HUDI, ICEBERG, PAIMON, Environment
+from bench.environment import DBT, DELTA, DUCKLAKE, HUDI, ICEBERG, PAIMON, Environment
 from bench.layout import DIALECTS
 
 __all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
 
 TABLE = "writes Parquet; text for the digest is made untimed"
 PARQUET_TABLE = "keeps a table; text for the digest is made untimed"
+APPLY = "mutator table apply"
 PLAIN = "no counts, checksums, tombstones or atomic publish"
 
 
@@ -215,7 +216,7 @@ DIALECT_RUNS = {
 }
 DIALECT_TABLE = [
     Entry(
-        "mutator table apply",
+        APPLY,
         "mutator_dialects:MutatorDialectTable",
         "adds files and hides older rows; the table was made untimed",
         ("debezium-json",),
@@ -231,7 +232,7 @@ PATCHES = [
         for join, differs in (("raw", "raw master"), ("aligned", "master is managed, made untimed"))
     ),
     Entry(
-        "mutator table apply",
+        APPLY,
         "mutator_patches:MutatorPatchesTable",
         "adds files and hides older rows; the table was made untimed",
         ours=True,
@@ -256,6 +257,36 @@ BESIDE_UPSERTS = [
         "patches beside upserts",
         "mutator_patches:PatchesBesideUpserts",
         "aligned runs, applies, and scans that verify checksums",
+        ours=True,
+    )
+]
+
+# A feed that adds versions to a history.
+HISTORIES = [
+    Entry(
+        APPLY, "mutator_history:MutatorHistory", "late rows would be placed; the history was closed untimed", ours=True
+    ),
+    Entry(
+        "dbt snapshot",
+        "history_peers:DbtSnapshot",
+        "on DuckDB, strategy timestamp: late rows would be lost; the table was made untimed",
+        environment=DBT,
+    ),
+    Entry(
+        "delta-rs type 2",
+        "history_peers:DeltaType2",
+        "merge of type 2: late rows would be wrong; in its own process",
+        needs=("deltalake", "polars"),
+    ),
+    Entry(
+        "pyspark process", "small_runs:Other", f"finds all versions anew; {PLAIN}", ("pyspark_versions:SparkVersions",)
+    ),
+]
+BESIDE_NONE = [
+    Entry(
+        "history beside none",
+        "mutator_history:HistoryBesideNone",
+        "applies, and scans that verify checksums",
         ours=True,
     )
 ]
@@ -451,6 +482,10 @@ MERGES = {
     **{
         form: [replace(entry, form=form, warm=False, jvm=False) for entry in entries]
         for form, entries in (("patches", PATCHES), ("patches beside upserts", BESIDE_UPSERTS))
+    },
+    **{
+        form: [replace(entry, form=form, warm=False, jvm=False) for entry in entries]
+        for form, entries in (("history", HISTORIES), ("history beside none", BESIDE_NONE))
     },
     "commands": [replace(entry, form="commands", warm=False, jvm=False) for entry in COMMANDS],
 }
