@@ -65,6 +65,19 @@ def taken_sides(stream: BinaryIO, wanted: Sequence[Any], rows: int, positions: I
     return _struct(_at(file, wanted, positions), wanted, len(positions))
 
 
+def side_statistics(stream: BinaryIO, names: Sequence[str]) -> list[tuple[int, list[Any]]]:
+    """Return (number of rows, the statistics of some columns) of each row group; none where most rows have no values.
+
+    Statistics are those of ``pq.ParquetFile``; None where there are none.
+    """
+    file = pq.ParquetFile(stream)
+    if _ROW in file.schema_arrow.names or any(name not in file.schema_arrow.names for name in names):
+        return []
+    groups = map(file.metadata.row_group, range(file.num_row_groups))
+    at = [file.schema_arrow.names.index(name) for name in names]
+    return [(group.num_rows, [group.column(one).statistics for one in at]) for group in groups]
+
+
 def _count(file: Any) -> int:
     """Return the number of rows of the data file that a side file is of."""
     stated = (file.schema_arrow.metadata or {}).get(_COUNT)

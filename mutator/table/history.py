@@ -236,7 +236,7 @@ class History:
 
     def _of_closed(self, extent: LiveExtent, hashes: Any, at: Any) -> Any:
         found = self.rows.closed(extent, hashes, at)
-        columns = [found.rows.column(name).combine_chunks() for name in self.fields.names]
+        columns = [found.rows.column(name) for name in self.fields.names]
         return self._shown(columns, found.starts, found.ends, found.endings)
 
     def _of_others(self, closed: Sequence[LiveExtent], others: Sequence[LiveExtent], hashes: Any, at: Any) -> Any:

@@ -66,8 +66,9 @@ class HistoryOfTable:
         ends = self._history.schema.names[len(self._history.fields) + 1]
         open_ones = self._history.batches(self._compared, [(ends, "is null")], None)
         texts = [{*self._keys_in(batches, group)} for batches in (open_ones, self._records())]
-        sample = key_text(min(texts[0] ^ texts[1])[1:])
-        return f"the open versions of its history are not its records, for example of {sample}"
+        differs = sorted(texts[0] ^ texts[1])
+        sample = f", for example of {key_text(differs[0][1:])}" if differs else ""  # else closed rows hide it
+        return f"the open versions of its history are not its records{sample}"
 
     def _keys_in(self, batches: Any, group: int) -> Iterator[tuple[bytes, ...]]:
         for batch in batches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter,
 from mutator.engine.versions.history_rows import HistoryRows, Meaning, shown_fields, sides_of
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
-from mutator.rules.history import still_counting
+from mutator.rules.byte_columns import Ints
+from mutator.rules.history import EventColumns, still_counting
+from mutator.rules.order_columns import flags, ranks
 from mutator.rules.typed_values import canonical
 
 
@@ -44,7 +47,8 @@ def close_units(
         names, codes = [partition], np.zeros(len(kept), np.int64)
         hashes, sides = whole.hashes[kept], sides_of(events, found, meaning)
         keys = [canonical(written.field(name)) for name in meaning.key]
-        order = unit_order(names, codes, writer.buckets.of_rows(names, codes, hashes), keys)
+        buckets = writer.buckets.of_rows(names, codes, hashes)
+        order = by_time(unit_order(names, codes, buckets, keys), buckets, events, sides)
         at = pa.array(order)
         delta = Delta(
             names,
@@ -57,3 +61,20 @@ def close_units(
         )
         writer.write(CLOSED, delta)
     return tuple(writer.files)
+
+
+def by_time(order: Ints, buckets: Ints, events: EventColumns, sides: Any) -> Ints:
+    """Return the order of closed rows in which those of a time are near each other, so that others need not be read.
+
+    In each bucket, versions come by their start, and then the events that are no version's last one. Those with one key
+    and order value stay together, in their sequence, which decides between them. order: by bucket and key. buckets,
+    sides: of each event.
+    """
+    starts = sides.field("start")
+    rank = np.full(len(order), len(order))  # of the others
+    rank[flags(starts.is_valid())] = np.unique(ranks(starts.drop_null()), return_inverse=True)[1]
+    begins = np.flatnonzero(np.append(True, (np.diff(events.keys) != 0) | (np.diff(ranks(events.orders)) != 0)))
+    if len(rank):
+        lowest = np.minimum.reduceat(rank, begins)
+        rank = np.repeat(lowest, np.diff(np.append(begins, len(rank))))
+    return order[np.lexsort((rank[order], buckets[order]))]

@@ -197,11 +197,11 @@ class HistoryRows:
 
         at: those that hold at that order value; None: all.
         """
-        positions = np.arange(extent.start, extent.end)
+        positions = self._positions_at(extent, at)
         sides = self._live.sides(extent.file, positions, self._meaning.beside[len(BESIDE) :])
         is_version = flags(sides.field(2).is_valid())
         if len(without):
-            is_version[self.place_with(extent, without).positions - extent.start] = False
+            is_version &= ~np.isin(positions, self.place_with(extent, without).positions, assume_unique=True)
         if at is not None:
             is_version &= holding(sides.field(0), sides.field(1), at)
         if not is_version.all():
@@ -209,6 +209,24 @@ class HistoryRows:
         own = self._rows(EventPlace(extent.file, positions, positions))
         starts, ends, endings = sides.flatten()
         return ClosedRows(own, starts, ends, endings.to_numpy())
+
+    def _positions_at(self, extent: LiveExtent, at: Any) -> Ints:
+        """Return the positions in a closed extent of versions that may hold at an order value; None: of all rows."""
+        positions = np.arange(extent.start, extent.end)
+        groups = [] if at is None else self._live.side_statistics(extent.file, ("start", "end"))
+        if not groups:
+            return positions
+        may: Flags = np.array([_may_hold(start, end, at.as_py()) for _, (start, end) in groups], np.bool_)
+        chosen: Ints = positions[np.repeat(may, [rows for rows, _ in groups])[extent.start : extent.end]]
+        return chosen
+
+
+def _may_hold(start: Any, end: Any, at: Any) -> bool:
+    """Return whether a version in a row group may hold. start, end: the statistics of the columns; None: not known."""
+    if start is None or end is None:
+        return True
+    begins = not start.has_min_max or start.min <= at
+    return begins and (not end.has_null_count or end.null_count > 0 or not end.has_min_max or end.max > at)
 
 
 def holding(starts: Any, ends: Any, at: Any) -> Flags:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.side_columns import taken_sides
+from mutator.dataset.side_columns import side_statistics, taken_sides
 from mutator.dataset.versions.key_index import KeyIndex, WantedHashes
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
 from mutator.dataset.versions.packs import content_of, damaged, inline_of
@@ -259,6 +259,17 @@ class LiveRows:
         names = [name for name in self.forms.schema().names if self.forms.has(file.form, name)]
         columns = zip(wanted, found.flatten(), strict=True)
         return pa.StructArray.from_arrays([of_fields(*one, names) for one in columns], fields=list(wanted))
+
+    def side_statistics(self, file: FileEntry, names: Sequence[str]) -> list[tuple[int, list[Any]]]:
+        """Return the statistics of side columns of a file, as ``side_columns.side_statistics`` does."""
+        if file.sides is None:
+            return []
+        self.verify(file.sides)
+        try:
+            with faults("Parquet"), opened_file(self.snapshot.table, file.sides) as stream:
+                return side_statistics(stream, names)
+        except NotReadable as fault:
+            raise damaged(self.snapshot.table, file.sides, fault) from None
 
     def verify(self, stored: FileEntry) -> None:
         """Compare a file with its checksum, if it was not compared before. Raises StateError."""
