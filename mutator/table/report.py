@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mutator.dataset.versions.opening import open_snapshot
@@ -14,6 +14,7 @@ from mutator.pipeline.op_codes import notes_on_kinds
 from mutator.pipeline.report import members_of, shown_texts
 from mutator.pipeline.reports.merge_report import HIDDEN, Changes, MergeReport, Own
 from mutator.pipeline.reports.sections import Fact, said
+from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.changes import changes_of
 from mutator.table.compact import CompactionReport
@@ -117,7 +118,14 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         replaced=None if partitions is None else shown_directories(plan, partitions),
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
-        notes=shown_texts(plan, (*plan.notes, *notes_on_kinds(plan, result))),
+        notes=shown_texts(plan, (*plan.notes, *notes_on_kinds(plan, result), *_placed(plan, applied.counts))),
         warnings=shown_texts(plan, [*plan.warnings, *merge_warnings(plan, survey, result)]),
         seconds=round(applied.seconds, 3),
     )
+
+
+def _placed(plan: Plan, counts: Mapping[str, int]) -> list[str]:
+    """Return a note on late mutations of a table with history, which are not lost."""
+    late = counts.get("feed late", 0) if plan.keeps_events else 0
+    times = "its time" if late == 1 else "their times"
+    return [f"{counted(late, 'late mutation')}: placed at {times} in the history"] * bool(late)

@@ -114,3 +114,17 @@ def test_a_run_whose_feed_is_gone_keeps_the_history_as_it_was(base: Path, capsys
     run(base, "history=on")
     assert "the history lacks the feed files of 1 version, of which 3 is the first" in capsys.readouterr().err
     assert versions(base / "history") == [*WHOLE, (4, 4, 1, None, "open")]
+
+
+def test_feed_files_go_into_a_table_with_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = tmp_path / "base"
+    (base / "incr").mkdir(parents=True)
+    settings = {"key": "id", "order_by": "at", "op": "op", "header": "true", "history": "on", "order_type": "long"}
+    Table.create(base / "table", settings, buckets=2)
+    for name, rows in {"p_1": ["1,1,U,80", "1,5,U,82", "2,3,U,7"], "p_2": ["1,3,U,81", "2,6,D,", "3,2,U,1"]}.items():
+        deliver(base, name, *rows)
+        capsys.readouterr()
+        words = ["-D", "claim.min.age=0s", "-D", "runner=local", "-D", "max.delete.fraction=1"]
+        assert main(["workflow", "run", str(base), *words]) == 0
+    assert "note   1 late mutation: placed at its time in the history" in capsys.readouterr().out
+    assert versions(base / "table") == WHOLE
