@@ -1,17 +1,20 @@
-"""The history of a base: a table that applies what the base merged, of the rooms ``workflow`` and ``table``.
+"""The history of a base: a table to which the runs of the base are applied.
 
-Each run of the base is a transaction of one application, so a command that was killed goes on. The base is the truth,
-and the table can be made again of it.
+Each run is a transaction of one application, so a command that was killed goes on. A tag of the table says which base
+it is of, and with which version of the base it began: 0 where the archive has everything, so that it began with the
+first master. The base is the truth, and the table can be made again from it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import command, counted
+from mutator.errors.parts import setting
 
 if TYPE_CHECKING:
     from mutator.config import Config
@@ -22,12 +25,21 @@ if TYPE_CHECKING:
 
 _APPLICATION = "mutator history of a base"
 PLACE = "history"  # of the table, in the base
+_MARK = re.compile(r"base-(?P<origin>.+)-(?P<began>[0-9]+)")
 
 Tell = Callable[[Sequence[str]], None]
 
 
+class _Began(NamedTuple):
+    """The beginning of a history."""
+
+    origin: str  # the first run of its base
+    number: int  # of the version of the base whose records were the first ones; 0: those before its first run
+    version: int  # of the table, that had these
+
+
 def create_from_base(
-    table: str,
+    path: str,
     settings: Mapping[str, Any],
     config: Config,
     base: str,
@@ -35,10 +47,11 @@ def create_from_base(
     open_runner: OpenRunner,
     warn: Tell,
 ) -> None:
-    """Create a table with the history of a base: of what it began with, and of its archived feed files.
+    """Create a table with the history of a base: with the master that it began with, and its archived feed files.
 
-    Where some of these are gone, the history begins with the records as they are now, and has what is left of others. A
-    call that was killed goes on if it is repeated. settings: of the table, and ``settings_of_base``. config: of these.
+    Where some of these are gone, the table begins with the present records, and gets the runs whose feed files are
+    left. A call that was killed goes on if it is repeated. settings: of the table, and ``settings_of_base``. config: of
+    these. Raises StateError where the path has another table.
     """
     from mutator.dataset.directory import is_table
     from mutator.table.new_table import new_table
@@ -47,11 +60,14 @@ def create_from_base(
     from mutator.workflow.directory.replay import archive_of
 
     archive = archive_of(open_base(base))
-    if not is_table(table):
-        dataset = archive.given if archive.is_whole else archive.master
-        new_table(table, settings, config, dataset, buckets, open_runner, warn)
-    warn(_lost(archive))
-    catch_up(Table(table), archive, open_runner)
+    began = _began(Table(path)) if is_table(path) else None
+    if began is None:
+        number, dataset = (0, archive.given) if archive.is_whole else (archive.newest, archive.master)
+        new_table(path, settings, config, dataset, buckets, open_runner, warn, resumes=True)
+        Table(path).tag(f"base-{archive.origin}-{number}")
+    if not archive.is_whole:
+        warn(_lost(archive))
+    catch_up(Table(path), archive, open_runner)
 
 
 def settings_of_base(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,99 +78,135 @@ def settings_of_base(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lost(archive: Archive) -> list[str]:
-    """Return warnings of what a history lacks."""
-    if archive.is_whole:
-        return []
+    """Return a warning that names the lost parts of a history."""
     gone = [one for one in archive.runs if one.why is not None]
-    what = ["what the base began with"] * archive.given_is_lost
+    what = ["the first master of the base"] * archive.given_is_lost
     what += (
         [f"the feed files of {counted(len(gone), 'version')}, of which {gone[0].number} is the first"] if gone else []
     )
     why = f" ({gone[0].why})" if gone else ""
-    return [f"the history lacks {' and '.join(what)}{why}; the records as they are now are complete"]
+    return [f"the history lacks {' and '.join(what)}{why}; the present records are complete"]
 
 
-def follow(base: str, config: Config, open_runner: OpenRunner) -> list[str]:
-    """Bring the history of a base up to its newest version; return warnings. config: of the base.
+class BaseHistory:
+    """The history that a base keeps beside its master."""
 
-    The first call creates the table.
-    """
-    from mutator.config import parse
-    from mutator.dataset.directory import is_table
-    from mutator.table.table import Table
-    from mutator.workflow.directory import open_base
-    from mutator.workflow.directory.replay import archive_of
+    def __init__(self, base: str, open_runner: Callable[[Config], OpenRunner]) -> None:
+        """Read nothing yet."""
+        self._base, self._open_runner = base, open_runner
+        self._newest: int | None = None  # version of the base that the history has
 
-    opened, warnings = open_base(base), list[str]()
-    path = opened.at(PLACE)
-    try:
-        if not is_table(path):
-            if not archive_of(opened).runs:
-                return []
-            own = {name: value for name, value in config.given.items() if name.startswith("history")}
-            whole = settings_of_base(base, own)
-            create_from_base(path, whole, parse(whole), base, None, open_runner, warnings.extend)
-            return warnings
-        table = Table(path)
-        archive = archive_of(opened, table.snapshot.state.transactions.get(_APPLICATION, 0))
-        catch_up(table, archive, open_runner, needs_all=True)
-    except MutatorError as fault:
-        what = f"the history of the base is out of date: {fault.message}"
-        return [*warnings, f"{what}; the next run brings it up to date"]
-    return warnings
+    def follow(self, config: Config) -> list[str]:
+        """Bring the history up to the newest version of the base; return warnings. config: of the base.
+
+        The first call creates the table. The caller holds the lock of the base.
+        """
+        from mutator.config import parse
+        from mutator.dataset.directory import is_table
+        from mutator.dataset.version_log import Log
+        from mutator.storage import storage_for
+        from mutator.table.table import Table
+        from mutator.workflow.directory import open_base
+        from mutator.workflow.directory.replay import archive_of
+
+        opened, warnings = open_base(self._base), list[str]()
+        path, log = opened.at(PLACE), Log(opened.path)
+        newest = log.latest().number
+        if newest == self._newest or log.first_run() is None:
+            return []
+        own = {name: value for name, value in config.given.items() if name.startswith("history")}
+        try:
+            if is_table(path) and _began(Table(path)) is None:
+                storage_for(path).remove(path)  # a killed call left it
+            if is_table(path):
+                _check_settings(Table(path), own)
+                catch_up(Table(path), archive_of(opened), self._open_runner(config))
+            elif storage_for(path).stat(path) is not None:
+                cure = "remove it, or move it to another place"
+                raise error("table.history", why=f"{opened.shown(path)} is not the history of this base", cure=cure)
+            else:
+                whole, runner = settings_of_base(self._base, own), self._open_runner(config)
+                create_from_base(path, whole, parse(whole), self._base, None, runner, warnings.extend)
+        except MutatorError as fault:
+            tail = "; the next run brings it up to date" if isinstance(fault, StorageError) else ""
+            return [*warnings, f"the history of the base is out of date: {fault.message}{tail}"]
+        self._newest = newest
+        return warnings
 
 
-def catch_up(table: Table, archive: Archive, open_runner: OpenRunner, *, needs_all: bool = False) -> None:
+def _check_settings(table: Table, given: Mapping[str, Any]) -> None:
+    """Raise StateError for settings of a history that are others than those of the table."""
+    from mutator.config.sources import shown
+    from mutator.table.prepare import OF_HISTORY
+
+    known = table.snapshot.state.settings
+    for name in OF_HISTORY:
+        if shown(given.get(name, "")) != shown(known.get(name, "")):
+            _again(table, f"{setting(name)} was '{shown(known.get(name, ''))}' when the history began")
+
+
+def _began(table: Table) -> _Began | None:
+    """Return the beginning of the history of a base; None for another table, and for one that is not whole."""
+    found = ((_MARK.fullmatch(tag), version) for tag, version in table.tags().items())
+    marks = (_Began(mark["origin"], int(mark["began"]), version) for mark, version in found if mark is not None)
+    return next(marks, None)
+
+
+def catch_up(table: Table, archive: Archive, open_runner: OpenRunner) -> None:
     """Apply the runs of a base that a table lacks, and undo those that the base undid.
 
-    needs_all: raise StateError for a run whose feed files are gone, in place of leaving it out.
+    Raises StateError for the table of another base, and where it has to be made again.
     """
+    began = _began(table)
+    if began is None or began.origin != archive.origin:
+        _again(table, "it is not the history of this base")
     numbers, last = {one.number for one in archive.runs}, table.snapshot.state.transactions.get(_APPLICATION, 0)
+    if not numbers.issuperset(archive.counting_at(began.number)):
+        _again(table, f"the base was restored to a version before {began.number}, with which the history began")
     if last and last not in numbers:
-        common = max((number for number in numbers if number < last), default=0)
-        table.restore(_version_at(table, common))
-        last = common
+        last = max((number for number in numbers if number < last), default=0)
+        table.restore(_version_at(table, last, began))
     for one in archive.runs:
-        if one.number <= last:
-            continue
-        if one.why is None:
+        if one.number > last and one.why is None:
             _apply(table, one, open_runner)
-        elif needs_all:
-            again = f"remove the table {table.path}, and make it again of what is left"
-            why = f"version {one.number} cannot be applied: {one.why}"
-            raise error("base.version", path=table.path, why=why, others=again)
+        elif one.number > max(last, began.number):
+            _again(table, f"version {one.number} of the base cannot be applied: {one.why}")
 
 
-def _version_at(table: Table, number: int) -> int:
-    """Return the last version of a table that has the run of a version of its base, and no later one. 0: none has."""
+def _again(table: Table, why: str) -> NoReturn:
+    raise error("base.version", path=table.path, why=why, others="remove this table, and make it again from the base")
+
+
+def _version_at(table: Table, number: int, began: _Began) -> int:
+    """Return the last version of a table that has the run of a version of its base, and no later one."""
     from mutator.dataset.versions.log import TableLog
 
-    found, first = None, None
-    for one in TableLog(table.path).following(0):
-        if one.transaction is not None and one.transaction[0] == _APPLICATION:
-            first = first or one.number
-            if one.transaction[1] <= number and number:
-                found = one.number
-    return found if found is not None else (first or 1) - 1
+    found = began.version
+    for one in TableLog(table.path).following(began.version):
+        if one.transaction is not None and one.transaction[0] == _APPLICATION and one.transaction[1] <= number:
+            found = one.number
+    return found
 
 
 def _apply(table: Table, run: ArchivedRun, open_runner: OpenRunner) -> None:
     from mutator.table.recorded import config_of_version
 
-    config = config_of_version(table.snapshot, {**(run.settings or {})})
+    config = config_of_version(table.snapshot, run.settings)
+    inputs = replace(config.inputs, consumed_files="merge")
     try:
         table.apply(
             [*run.paths],
-            config=replace(config, limits=_accepting(config), inputs=replace(config.inputs, consumed_files="merge")),
+            config=replace(config, limits=_accepting(config), inputs=inputs),
             txn=(_APPLICATION, run.number),
             compact_after=True,
             open_runner=open_runner,
         )
     except MutatorError as fault:
-        why = f"version {run.number} cannot be applied to {table.path}: {fault.message}"
-        raise error(
-            "base.version", path=table.path, why=why, others=f"see {command('table', 'log', table.path)}"
-        ) from None
+        if isinstance(fault, StorageError):
+            raise
+        why = f"version {run.number} of the base cannot be applied: {fault.message}"
+        log = f"see the table so far with: {command('table', 'log', table.path)}"
+        raise error("base.version", path=table.path, why=why, others=log) from None
 
 
 def _accepting(config: Config) -> LimitSpec:

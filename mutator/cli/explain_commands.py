@@ -95,6 +95,7 @@ def _of_base(question: Question, path: str) -> Explanation:
 def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     """Explain a key of a table. table: its path. base: of the workflow whose target it is."""
     from mutator.dataset.commits import FeedFile
+    from mutator.dataset.version_log import Log
     from mutator.dataset.versions.opening import open_snapshot
     from mutator.pipeline.explain.feed_reading import files_at
     from mutator.table.explain import explain_table
@@ -109,8 +110,15 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     config = question.config_of(partial(recorded_settings, snapshot), SOURCE)
     given = files_at(question.feed, config.inputs)
     opened = None if base is None else open_base(question.place)
+    # Of a history beside a master, whose versions do not name the runs that claimed files.
+    runs = (
+        {}
+        if opened is None
+        else {(part.name, part.checksum): one.run for one in Log(opened.path).all() for part in one.feed}
+    )
 
     def find(run: str | None, part: FeedFile) -> tuple[str | None, str | None]:
+        run = run or runs.get((part.name, part.checksum))
         found, why = (None, None) if opened is None or run is None else merged_file(opened, run, part)
         return (found, None) if found is not None else given.find(part, why)
 
@@ -119,7 +127,9 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
             return opened.shown(path)
         return config.wording.audience.paths(in_directory(path, snapshot.table, question.place.rstrip("/")))
 
-    return explain_table(snapshot, question.key, config, question.place, find, shown, given, question.valid_at)
+    place = question.place.rstrip("/")
+    place = f"{place}/{PLACE}" if base is not None and table == f"{base}/{PLACE}" else question.place
+    return explain_table(snapshot, question.key, config, place, find, shown, given, question.valid_at)
 
 
 @reading_stdin

@@ -43,6 +43,9 @@ def _get(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     table = Table(arguments.table)
     place = {"version": arguments.version, "partition": arguments.partition}
+    asked = {"--all": arguments.all, "--history": arguments.history, "--valid-at": arguments.valid_at is not None}
+    if len(both := [name for name, is_given in asked.items() if is_given]) > 1:
+        raise error("usage", what=f"{' and '.join(both)} are both given; give one of them")
     if arguments.history or arguments.valid_at is not None:
         rows = table.versions(arguments.key, **place, valid_at=arguments.valid_at)
         each = [rows.slice(number, 1) for number in range(rows.num_rows)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.base_facts import measures
+from mutator.cli.base_history import BaseHistory
 from mutator.cli.command import CommandReport
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import print_error, tell, warn
@@ -24,6 +25,7 @@ from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
     from mutator.config import Config
+    from mutator.table.apply import OpenRunner
     from mutator.workflow.directory.bad_files import Tried
     from mutator.workflow.directory.results import RunOutcome
     from mutator.workflow.directory.run_phases import Target
@@ -42,9 +44,8 @@ def run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     with files.watch() as observed, _kept_spark(arguments) as spark:
         from mutator.workflow import directory
 
-        history = BaseHistory(arguments, spark)
-        target = _targets(arguments, table, spark, files, history)()
-        outcome = history.follow(directory.run(target))
+        target = _targets(arguments, table, spark, files)()
+        outcome = directory.run(target)
         if outcome.stopped is None and (upkeep := _upkeep_of(target)) is not None:
             outcome = upkeep.after(outcome)
             signal = outcome.stopped  # it stopped a compaction
@@ -64,32 +65,6 @@ def _kept_spark(arguments: argparse.Namespace) -> Iterator[Callable[[], Abstract
         yield lambda: nullcontext(started())
 
 
-class BaseHistory:
-    """The history that a base keeps beside its master, if its settings say so."""
-
-    def __init__(self, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> None:
-        """Keep none yet."""
-        self._base, self._spark = arguments.base, spark
-        self._config: Config | None = None
-
-    def apart(self, config: Config) -> Config:
-        """Note whether a run is followed by its history; return the configuration of the run itself."""
-        self._config = config if config.history.is_kept else None
-        given = {name: value for name, value in config.given.items() if not name.startswith("history")}
-        return replace(config, history=HistorySpec(), given=given)
-
-    def follow(self, outcome: RunOutcome) -> RunOutcome:
-        """Bring the history up to date after a run; return the outcome, with the warnings of it."""
-        if self._config is None or outcome.stopped is not None:
-            return outcome
-        from mutator.cli.base_history import follow
-        from mutator.pipeline.runners import runner_for
-
-        opened = partial(runner_for, self._config.effort.runner or "auto", self._spark)
-        warnings = follow(self._base, self._config, opened)
-        return replace(outcome, out_of_date=(*outcome.out_of_date, *warnings))
-
-
 @contextmanager
 def _refusal_noted(arguments: argparse.Namespace) -> Iterator[None]:
     """Note an error of the ``with`` block, which reads settings or options of a run, in the base: status shows it."""
@@ -107,18 +82,26 @@ def _targets(
     table: str | None,
     spark: Callable[[], AbstractContextManager[Any]],
     files: ReportFiles,
-    history: BaseHistory,
 ) -> Callable[[], Target]:
     """Return a function that returns the target of each run, with the settings that hold then."""
     from mutator.workflow import directory
 
+    def runner_of(config: Config) -> OpenRunner:
+        from mutator.pipeline.runners import runner_for
+
+        return partial(runner_for, config.effort.runner or "auto", spark)
+
+    history = BaseHistory(arguments.base, runner_of)
+
     def master() -> Target:
         with _refusal_noted(arguments):
             read = options.config_of(arguments, partial(directory.chained_settings_of, arguments.base))
-        config = history.apart(read)
+        given = {name: value for name, value in read.given.items() if not name.startswith("history")}
+        config = replace(read, history=HistorySpec(), given=given)
         merge_on = files.started(options.merge_on(config.effort.runner, spark, arguments))
         merge = directory.merge_by(config, merge_on, arguments.engine)
-        return directory.MasterTarget(directory.open_base(arguments.base), config, merge)
+        follow = partial(history.follow, read) if read.history.is_kept else None
+        return directory.MasterTarget(directory.open_base(arguments.base), config, merge, follow)
 
     if table is None:
         return master
@@ -167,8 +150,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         interval = INTERVAL if table is None else TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
         tried, upkeep = Tried(), None
-        history = BaseHistory(arguments, spark)
-        next_target = _targets(arguments, table, spark, files, history)
+        next_target = _targets(arguments, table, spark, files)
         tell(arguments, _watching(arguments.base.rstrip("/"), table, interval, left))
         while left is None or left > 0:
             outcome = None
@@ -179,7 +161,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 suppressed(*BUSY),
             ):
                 target = next_target()
-                outcome = history.follow(directory.run(target, tried=tried))
+                outcome = directory.run(target, tried=tried)
                 _observe(observed, outcome)
             arguments.committed = None  # a signal stops the wait, and not this merge
             warn(arguments, files.warnings)

@@ -151,11 +151,22 @@ def _history(config: Config, given: Given) -> Messages:
         name, text = rows.ops.merges[0]
         said = setting(f"field.merge.{name}={text}")
         yield f"{said}: conflicts with {chosen}: it makes one value of all; leave it out"
+    if config.operation.full and rows.ops.as_of is None:
+        why = "it does not say since when the records that the feed lacks are gone"
+        yield f"{setting('sync.mode=full')}: conflicts with {chosen}: {why}; set {setting('snapshot.as.of')}"
+    if config.operation.overwrites:
+        why = "it does not say since when the records that it replaces are gone"
+        cure = f"use {setting('sync.mode=full')} with {setting('snapshot.as.of')}"
+        yield f"{setting(f'write.operation={config.operation.name}')}: conflicts with {chosen}: {why}; {cure}"
     if rows.ops.patch_unknown == "reject":
         why = "what a patch does would depend on when it arrives; set it to wait or insert"
         yield f"{setting('patch.unknown=reject')}: conflicts with {chosen}: {why}"
+    named = [*map(str, rows.order.fields)]
+    if config.history.valid_from is not None and named and config.history.valid_from not in named:
+        key, order_by = setting("history.valid.from"), setting("temporal.ordering.field.ordinal")
+        yield f"{key}: '{config.history.valid_from}' is not a field of {order_by}; add it there, as the last one"
     if is_tuple(rows.order.type) and config.history.valid_from is None:
-        cure = f"set {setting('history.valid.from')} to that of these fields that is a time"
+        cure = f"name in {setting('history.valid.from')} the field that has the time"
         why = f"with {chosen}, versions show times, and these values are not times"
         yield f"{setting('temporal.ordering.field.ordinal')}: {why}; {cure}"
 

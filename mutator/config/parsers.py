@@ -37,7 +37,7 @@ def history_columns(parts: Sequence[Any]) -> tuple[str, ...]:
     names = texts(parts)
     if len(names) == 1 and names[0] in HISTORY_COLUMNS:
         return HISTORY_COLUMNS[names[0]]
-    if not 2 <= len(set(names)) == len(names) <= 4:
+    if not 2 <= len({name.lower() for name in names}) == len(names) <= 4:
         raise ValueError(f"must be {' or '.join(HISTORY_COLUMNS)}, or different names of two to four columns")
     return names
 

@@ -47,12 +47,14 @@ class EventColumns(NamedTuple):
     deletes: Flags
     unset: Any  # the masks of fields that patches leave unset; NULLs without patches
     fields: Sequence[Any]  # a pa.Array for each field; of deletes, any values
+    solid: Flags | None = None  # nothing ends the record between an event and the next one of its key; None: it may
 
     def take(self, rows: Ints) -> EventColumns:
         """Return some events, in their order."""
         index = pa.array(rows)
         orders, unset, *fields = (one.take(index) for one in (self.orders, self.unset, *self.fields))
-        return EventColumns(self.keys[rows], orders, self.deletes[rows], unset, fields)
+        solid = None if self.solid is None else self.solid[rows]
+        return EventColumns(self.keys[rows], orders, self.deletes[rows], unset, fields, solid)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ class Versions:
     last: Ints  # number of the last event of each, in the events
     _fields: Sequence[Any]
     _sources: Sequence[Ints]  # of each field, the numbers of the events that have its values, negative for NULL
+
+    def take(self, rows: Ints) -> Versions:
+        """Return some versions, in their order."""
+        index = pa.array(rows)
+        starts, ends, sources = self.starts.take(index), self.ends.take(index), [one[rows] for one in self._sources]
+        return Versions(self.keys[rows], starts, ends, self.endings[rows], self.last[rows], self._fields, sources)
 
     def field(self, number: int) -> Any:
         """Return a field, a pa.Array."""
@@ -171,7 +179,8 @@ class _Steps:
         own, cut = numbers, np.searchsorted(cuts, rank[:count], "right")
         is_followed = np.append(keys[1:] == keys[:-1], False)
         until = np.where(is_followed, np.append(rank[1:count], 0), np.iinfo(np.int64).max)
-        chosen = np.flatnonzero((cut < len(cuts)) & (cuts[np.minimum(cut, len(cuts) - 1)] <= until))
+        is_cut = (cut < len(cuts)) & (cuts[np.minimum(cut, len(cuts) - 1)] <= until)
+        chosen = np.flatnonzero(is_cut if events.solid is None else is_cut & ~events.solid)
         own, cut = own[chosen], cut[chosen]
         places = {int(value): count + number for number, value in enumerate(rank[count:].tolist())}
         at = np.array([places[value] for value in cuts.tolist()], np.int64)

@@ -1,7 +1,8 @@
-"""Explain what held at a time: the version of a record in the history of a table, and the mutations that made it."""
+"""Explain the version of a record that held at a time, in the history of a table, by the mutations that made it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.history_rows import EventPlace, holding
+from mutator.formats.values.scalar_text import exact_text
 from mutator.pipeline.explain.answer import ValidVersion
 from mutator.pipeline.explain.key import Key
 from mutator.plan.reading import Reading
@@ -22,45 +24,54 @@ from mutator.table.outlived import reading
 
 
 def valid_versions(snapshot: Snapshot, key: Key, valid_at: Any, plan: Reading) -> list[ValidVersion]:
-    """Return what held of a key at a time: a version of each record that it had, or why there was none.
+    """Return the versions that held at a time, one of each record of a key, or why there was none.
 
     Raises ConfigError for a table without history, and for another value than a time.
     """
     history = History(snapshot)
     at = history.order_of(valid_at)
     with reading(snapshot):
-        places = Finder(snapshot).event_places(key)
-        events = [history.rows.events([EventPlace(*one) for one in own]).columns for own in places]
-        return [_of_record(history, one, str(valid_at), at, plan) for one in events]
+        found = []
+        for partition, places in Finder(snapshot).event_places(key).items():
+            events = history.rows.events([EventPlace(*one) for one in places], whole=True).columns
+            found.append(_of_record(history, events, ValidVersion(str(valid_at), partition), at, plan))
+        return found
 
 
-def _of_record(history: History, events: EventColumns, text: str, at: Any, plan: Reading) -> ValidVersion:
+def _of_record(history: History, events: EventColumns, nothing: ValidVersion, at: Any, plan: Reading) -> ValidVersion:
+    """Return the version that held, or why there was none. nothing: as there is before the first event."""
     meaning = history.meaning
-    shown = meaning.versions(events)
     raw = versions_of(events, meaning.tracked, meaning.unknown, meaning.truncates)
+    shown, numbers = meaning.shown(raw)
     times = events.orders if meaning.part is None else part_column(meaning.order_type, events.orders, meaning.part)
-    seen = np.flatnonzero(flags(pc.less_equal(times, at)))
+    seen = flags(pc.less_equal(times, at))
 
-    def order(number: int) -> Any:
-        return to_value(meaning.order_type, events.orders[number].as_py())
+    def order(orders: Any, number: int) -> Any:
+        return to_value(meaning.order_type, orders[number].as_py()) if orders[number].is_valid else None
 
     held = np.flatnonzero(holding(shown.starts, shown.ends, at))
     if not len(held):
-        last = None if not len(seen) else order(int(seen[-1]))
-        return ValidVersion(text, decisive=last, is_delete=bool(len(seen) and events.deletes[seen[-1]]))
-    own = pa.array(held[-1:])
-    fields = [shown.field(number).take(own) for number in range(len(meaning.fields))]
-    row = plan.block_type.shown(rows := pa.StructArray.from_arrays(fields, fields=list(meaning.fields)), rows, {})[0]
-    since, until = (history.times(column.take(own))[0] for column in (shown.starts, shown.ends))
-    start, end = (column.take(own) for column in (raw.starts, raw.ends))
-    inside = [number for number in seen.tolist() if pc.greater_equal(events.orders[number], start[0]).as_py()]
-    return ValidVersion(
-        text,
-        since=str(since) if since.is_valid else None,
-        until=str(until) if until.is_valid else None,
-        ended=ENDINGS[shown.endings[held[-1]]],
-        row=row,
-        began=to_value(meaning.order_type, start[0].as_py()),
-        decisive=order(inside[-1]) if inside else None,
-        end=to_value(meaning.order_type, end[0].as_py()) if end[0].is_valid else None,
+        over = np.flatnonzero(flags(pc.fill_null(pc.less_equal(shown.ends, at), False)))
+        if len(over):  # the last version up to the time
+            number = int(numbers[over[-1]])
+            return replace(nothing, decisive=order(raw.ends, number), ended=ENDINGS[raw.endings[number]])
+        last = np.flatnonzero(seen)
+        return replace(nothing, decisive=order(events.orders, int(last[-1]))) if len(last) else nothing
+    number, own = int(numbers[held[-1]]), pa.array(held[-1:])
+    fields = [shown.field(one).take(own) for one in range(len(meaning.fields))]
+    rows = pa.StructArray.from_arrays(fields, fields=list(meaning.fields))
+    since, until = (exact_text(history.times(column.take(own)))[0].as_py() for column in (shown.starts, shown.ends))
+    inside = seen & flags(pc.greater_equal(events.orders, raw.starts[number]))
+    if raw.ends[number].is_valid:
+        inside &= flags(pc.less(events.orders, raw.ends[number]))
+    last = np.flatnonzero(inside)
+    return replace(
+        nothing,
+        since=None if since is None else since.decode(),
+        until=None if until is None else until.decode(),
+        ended=ENDINGS[raw.endings[number]],
+        row=plan.block_type.shown(rows, rows, {})[0],
+        began=order(raw.starts, number),
+        decisive=order(events.orders, int(last[-1])) if len(last) else None,
+        end=order(raw.ends, number),
     )

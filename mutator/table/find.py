@@ -108,11 +108,13 @@ class Finder:
             if self._live.are_live(extent.file, np.array([position]))[0]
         ]
 
-    def event_places(self, key: Key, partition: str | None = None) -> list[list[tuple[FileEntry, Ints, Ints]]]:
+    def event_places(
+        self, key: Key, partition: str | None = None
+    ) -> Mapping[str | None, list[tuple[FileEntry, Ints, Ints]]]:
         """Return (file, positions, entries in the key index) of the events of a key, of a table with history.
 
-        Those of each record are in a list of their own. partition: of the record, where keys are unique only within
-        one; elsewhere a record may have been in several.
+        Those of each record are in a list of their own, by its partition where keys are unique only within one.
+        Elsewhere a record may have been in several. partition: of the only record.
         """
         found: dict[tuple[str | None, str], tuple[FileEntry, list[tuple[int, int]]]] = {}
         wanted = self._checked(partition)
@@ -124,7 +126,7 @@ class Finder:
         for (name, _), (file, places) in sorted(found.items(), key=lambda one: (one[0][0] or "", one[0][1])):
             positions, entries = np.array(sorted(places), np.int64).T
             records.setdefault(name, []).append((file, positions, entries))
-        return [*records.values()]
+        return records
 
     def written_places(self, key: Key) -> Iterator[tuple[int, bool, LiveExtent, int, int]]:
         """Yield (version, whether it is a tombstone, extent, position, entry) of each row that a version wrote.

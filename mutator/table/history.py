@@ -158,8 +158,8 @@ class History:
         """What makes versions of the events."""
         config, spec = self._config, self._spec
         named, others = tracked_by(config)
-        if config.history.tracked is None:
-            named = [*map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
+        if others:  # the order value and fields that do not count only make a version where they are named
+            named = [*named, *map(str, recorded_fields(spec["order"])), *spec.get(IGNORED, ())]
         schemas = {form: self._forms.schema(form).names for form in self.snapshot.state.forms}
         order_type = str(spec["order"].get("type", SEQUENCE))
         texts = [one.encode("utf-8", "surrogateescape") or None for one in self.snapshot.version.truncates]
@@ -183,22 +183,29 @@ class History:
         return HistoryRows(self.snapshot, self.meaning)
 
     def tables(
-        self, valid_at: Any = None, where: Where = None, units: Sequence[Sequence[LiveExtent]] | None = None
+        self,
+        valid_at: Any = None,
+        where: Where = None,
+        units: Sequence[Sequence[LiveExtent]] | None = None,
+        *,
+        ahead: bool = True,
     ) -> Iterator[Any]:
         """Return an iterator over all versions as pa.Tables; those of a key are in one of them, oldest first.
 
         valid_at: only those that held at that time, as text or as a Python value. where: as for ``scan_of``. units: of
-        some buckets.
+        some buckets. ahead: read the next ones meanwhile, in threads.
         """
         if not self._spec:
             return iter(())
         chosen = Filter(conditions_of(where), self.schema, self.snapshot.table)
-        return self._tables(chosen, None if valid_at is None else self.order_of(valid_at), units)
+        at = None if valid_at is None else self.order_of(valid_at)
+        return self._tables(chosen, at, self.units() if units is None else units, ahead=ahead)
 
-    def _tables(self, chosen: Filter, at: Any, units: Sequence[Sequence[LiveExtent]] | None) -> Iterator[Any]:
+    def _tables(self, chosen: Filter, at: Any, units: Sequence[Sequence[LiveExtent]], *, ahead: bool) -> Iterator[Any]:
         with reading(self.snapshot):
-            parts = (part for unit in (units or self.units()) for part in self._of_unit(unit, at))
-            yield from ahead(lambda part=part: chosen.of(part()) for part in parts)  # type: ignore[misc]
+            parts = (part for unit in units for part in self._of_unit(unit, at))
+            steps = (partial(_chosen, chosen, part) for part in parts)
+            yield from read_ahead(steps) if ahead else (step() for step in steps)
 
     def of_key(self, key: Key, valid_at: Any = None, partition: str | None = None) -> Any:
         """Return the versions of the record of a key as a pa.Table, oldest first. valid_at: as for ``tables``."""
@@ -207,7 +214,7 @@ class History:
         at = None if valid_at is None else self.order_of(valid_at)
         with reading(self.snapshot):
             records = Finder(self.snapshot).event_places(key, partition)
-            found = [self._versions([EventPlace(*one) for one in places], at) for places in records]
+            found = [self._versions([EventPlace(*one) for one in places], at) for places in records.values()]
             return pa.concat_tables([self.schema.empty_table(), *found])
 
     def order_of(self, value: Any) -> Any:
@@ -218,7 +225,7 @@ class History:
                 seconds, fraction = order_parser("timestamp")(text.encode())
                 return pa.scalar(seconds * self._unit + int(fraction[:9].ljust(9, b"0")) * self._unit // 10**9)
             return to_column(order_type, [order_parser(order_type)(text.encode())])[0]
-        except ValueError as fault:
+        except (OverflowError, ValueError) as fault:
             raise error("table.valid.at", path=self.snapshot.table, value=repr(text), why=str(fault)) from None
 
     def _of_unit(self, extents: Sequence[LiveExtent], at: Any) -> Iterator[Callable[[], Any]]:
@@ -268,8 +275,9 @@ class History:
         times = pc.if_else(pc.equal(times, lowest), pa.scalar(None, times.type), times)
         if self._unit is not None:
             whole, step = self._unit // 10**6, 10**6 // self._unit
-            times = pc.divide(times, whole) if whole else pc.multiply(times, step)
-            return times.cast(self._time)
+            known = times.to_numpy(zero_copy_only=False) if not times.null_count else times.fill_null(0).to_numpy()
+            micros = np.floor_divide(known, whole) if whole else known * step
+            return pa.array(micros, mask=flags(times.is_null())).cast(self._time)
         if pa.types.is_integer(times.type) and pa.types.is_integer(self._time):
             return times.cast(self._time)
         known, at = compact(order_type, times.drop_null()), flags(times.is_valid())
@@ -291,24 +299,27 @@ class HistoryPart:
 
     def batches(self) -> Iterator[Any]:
         """Yield the versions as pa.RecordBatches. Raises StateError for lost and damaged files."""
-        for one in History(self.snapshot).tables(self.valid_at, self.where, self.units):
+        for one in History(self.snapshot).tables(self.valid_at, self.where, self.units, ahead=False):
             yield from one.select(self.columns).to_batches()
 
 
 def of_units(snapshot: Snapshot, units: Sequence[Sequence[LiveExtent]]) -> Snapshot:
     """Return what readers of some buckets need of a snapshot: their files, which have no hidden rows."""
-    paths = {one.file.path for unit in units for one in unit}
-    chosen = [path in paths for path in snapshot.files.column("path").to_pylist()]
-    files = snapshot.files.filter(chosen) if paths else FILES.empty_table()
+    paths = pa.array(sorted({one.file.path for unit in units for one in unit}), pa.string())
+    files = snapshot.files.filter(pc.is_in(snapshot.files.column("path"), paths)) if len(paths) else FILES.empty_table()
     return replace(
         snapshot,
         state=replace(snapshot.state, known=KnownFeed()),
         files=files,
-        masks=Masks(snapshot.table, _read={"base": {}}),
+        masks=Masks(snapshot.table),
     )
 
 
-def ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+def _chosen(chosen: Filter, part: Callable[[], Any]) -> Any:
+    return chosen.of(part())
+
+
+def read_ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:
     """Yield the results of functions in their order, while threads carry out the next ones: one for each core."""
     cores, waiting = usable_cores(), deque[Future[Any]]()
     with ThreadPoolExecutor(cores) as threads:

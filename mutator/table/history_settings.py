@@ -19,7 +19,8 @@ from mutator.rules.order_values import is_tuple
 def check_history(plan: Plan, config: Config) -> None:
     """Raise ConfigError for an apply whose feed has no history."""
     rows, names = plan.rows, plan.rows.output.schema.names
-    if clash := next((name for name in config.history.columns if name in names), None):
+    known = {name.lower() for name in names}  # as Hive, Spark and DuckDB compare them
+    if clash := next((name for name in config.history.columns if name.lower() in known), None):
         why = f"its versions have a field {clash}, and so do the records"
         raise error("table.history", why=why, cure=f"create a table with other {setting('history.columns')}")
     if unknown := next((one for one in tracked_by(config)[0] if one not in names), None):
@@ -56,7 +57,8 @@ def time_part(history: HistorySpec, order: Mapping[str, Any]) -> int | None:
             if history.valid_from
             else f"{key} does not say which field has the times"
         )
-        raise error("table.history", why=why, cure=f"create a table with one of the order fields: {listed}")
+        cure = f"create a table with one of the order fields, {listed}; if none of them is a time, add the field"
+        raise error("table.history", why=why, cure=f"{cure} that has it to {setting('order_by')}, as the last one")
     part = names.index(history.valid_from)
     if not is_tuple(order_type):
         return None

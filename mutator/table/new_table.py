@@ -36,14 +36,17 @@ def new_table(
     buckets: int | None,
     open_runner: OpenRunner,
     warn: Callable[[Sequence[str]], None] = lambda warnings: None,
+    *,
+    resumes: bool = False,
 ) -> None:
     """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with.
 
-    warn: takes the warnings of a merge of the dataset.
+    warn: takes the warnings of a merge of the dataset. resumes: an empty table with these settings may be there.
     """
     kept = _recorded(settings, config.output)
     if dataset is None:
-        create_empty(path, kept, buckets=buckets)
+        if not (resumes and begun(path, kept, buckets or default_buckets(kept))):
+            create_empty(path, kept, buckets=buckets)
     elif config.history.is_kept and (files := files_of_versions(dataset)):
         _create_of_versions(path, config, kept, files, buckets, open_runner)
     else:

@@ -22,7 +22,7 @@ from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
 
-OF_HISTORY = ("history.track", "history.valid.from", "history.columns")  # that a table has since it was created
+OF_HISTORY = ("history.track", "history.valid.from", "history.columns")  # fixed when a table is created
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
 _MOST_GROUPS = 1024

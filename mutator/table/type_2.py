@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,33 +19,52 @@ import pyarrow.parquet as pq
 from mutator.config.parsers import HISTORY_COLUMNS
 from mutator.config.settings import Config
 from mutator.errors import error
+from mutator.errors.display import counted, key_text
 from mutator.errors.parts import setting
+from mutator.rules.byte_columns import Ints
 from mutator.rules.file_names import is_hidden
+from mutator.rules.order_columns import flags
+from mutator.rules.typed_values import canonical
 from mutator.storage import located, storage_for, walk
 
 OP = "__op"  # field of the mutations with their op codes
 _OWN = ("dbt_scd_id", "dbt_updated_at", "dbt_is_deleted")  # columns that are no fields of the records
 _DELETED = "dbt_is_deleted"
+_LOGS = ("_delta_log", ".hoodie", "_spark_metadata", "metadata")
 _OPEN = 9999  # year of the ends that stand for none
 
 
 def files_of_versions(path: str) -> list[str]:
-    """Return the Parquet files below a directory whose columns are those of versions of another system; else none."""
+    """Return the Parquet files below a directory whose columns are those of versions of another system; else none.
+
+    Raises ConfigError for a directory with a log that says which of its files count, and where one of the columns with
+    the times is missing.
+    """
     storage, path = located(path)
-    files = [one.path for one in walk(storage.resolve(path)) if one.path.endswith(".parquet")]
-    files = [one for one in files if not is_hidden(posixpath.basename(one))]
-    return files if files and _times_in(_schema(files[0]).names) is not None else []
+    path = storage.resolve(path)
+    below = ((one.path, one.path.removeprefix(path).strip("/").split("/")) for one in walk(path))
+    files = sorted(name for name, parts in below if name.endswith(".parquet") and not any(map(is_hidden, parts)))
+    names = {*_schema(files[0]).names} if files else set[str]()
+    pair = next((one for one in HISTORY_COLUMNS.values() if names.intersection(one)), None)
+    if pair is None:
+        return []
+    if missing := next((name for name in pair if name not in names), None):
+        why = f"{files[0]} has {pair[missing == pair[0]]}, and lacks {missing}"
+        raise error("table.history", why=why, cure=f"write the versions with the columns {' and '.join(pair)}")
+    if log := next((name for name in _LOGS if storage.stat(posixpath.join(path, name)) is not None), None):
+        why = f"{path} has a log, {log}, that decides which of its files count, and that mutator does not read"
+        raise error("table.history", why=why, cure="write its rows as plain Parquet, and name that directory")
+    return files
 
 
 def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
     """Return the mutations of versions in files, a pa.Table with the fields of records and ``OP``.
 
     The order field, which may be no column of the files, has the times. All rows are in memory. Raises ConfigError
-    without a key or an order field, and where the rows have other values in it than the times.
+    without a key or an order field, where the rows have other values in it than the times, and for versions that cannot
+    be: of which two begin at one time, or one ends before it begins.
     """
-    first = _times_in(_schema(files[0]).names)
-    assert first is not None
-    start, end = first
+    start, end = next(one for one in HISTORY_COLUMNS.values() if {*one} <= {*_schema(files[0]).names})
     whole = pa.concat_tables(map(_read, files), promote_options="default")
     whole = whole.cast(pa.schema([one.with_nullable(True) for one in whole.schema]))
     fields = [name for name in whole.column_names if name not in (start, end, *_OWN)]
@@ -56,9 +76,14 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
         raise error("table.history", why=why, cure=f"set {setting('order_by')} to one field, of the files or a new one")
     if missing := [name for name in key if name not in fields]:
         raise error("table.history", why=f"{missing[0]} is not a column of {files[0]}", cure=f"set {setting('key')}")
-    gone = _deleted(whole)
+    if null := next((name for name in (*key, start) if whole.column(name).null_count), None):
+        why = f"{null} is NULL in {counted(whole.column(null).null_count, 'version')} of {posixpath.dirname(files[0])}"
+        raise error("table.history", why=why, cure="give each version a key and a start")
+    gone, own_type = _deleted(whole), whole.schema.field(start).type
+    until = pc.if_else(_is_known(whole.column(end)), whole.column(end).cast(own_type), pa.scalar(None, own_type))
     # A delete that dbt saw after a later row of the record has the time of its snapshot: the row has the right one.
-    times = pc.if_else(gone, pc.min_element_wise(whole.column(start), whole.column(end)), whole.column(start))
+    is_early = pc.and_(gone, pc.fill_null(pc.less(until, whole.column(start)), False))
+    times = pc.if_else(is_early, until, whole.column(start))
     rows = whole.select(fields)
     if order[0] in fields:
         at, own = rows.column_names.index(order[0]), times.cast(_type(rows, order[0]))
@@ -68,17 +93,45 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
         rows = rows.set_column(at, order[0], own)
     else:
         rows = rows.append_column(order[0], times)
-    upserts = rows.filter(pc.invert(gone))
-    names = [*key, order[0]]
-    known = whole.filter(_is_known(whole.column(end))).select([*key, end]).rename_columns(names)
-    known = known.join(whole.filter(gone).select([*key, start]).rename_columns(names), names, join_type="left anti")
-    ends = [known.cast(rows.select(names).schema), rows.filter(gone).select(names)]
-    # Of equal times, the version that begins counts.
-    deletes = pa.concat_tables(ends).join(upserts.select(names), names, join_type="left anti")
-    own = {name: pa.nulls(len(deletes), _type(rows, name)) for name in rows.column_names}
-    own |= {name: deletes.column(name) for name in deletes.column_names}
-    found = [upserts, pa.table([own[name] for name in rows.column_names], schema=rows.schema)]
-    return pa.concat_tables(found).append_column(OP, pa.array(["U"] * len(upserts) + ["D"] * len(deletes)))
+    keys = [canonical(whole.column(name).combine_chunks()) for name in key]
+    ends = _ends(keys, times.combine_chunks(), until.combine_chunks(), gone.combine_chunks())
+    codes = pc.if_else(gone, "D", "U")
+    at = rows.column_names.index(order[0])
+    last = rows.take(pa.array(ends))
+    last = last.set_column(at, order[0], until.take(pa.array(ends)).cast(_type(rows, order[0])))
+    return pa.concat_tables([rows.append_column(OP, codes), last.append_column(OP, pa.array(["D"] * len(ends)))])
+
+
+def _ends(keys: Sequence[Any], times: Any, until: Any, gone: Any) -> Ints:
+    """Return the numbers of the versions at whose end their record is gone: no later one begins up to then.
+
+    Raises ConfigError for versions that cannot be.
+    """
+    count = len(times)
+    group = np.zeros(count, np.int64)
+    for column in keys:
+        coded = column.dictionary_encode()
+        group = np.unique(group * len(coded.dictionary) + coded.indices.to_numpy(), return_inverse=True)[1]
+    rank = pc.rank(pa.concat_arrays([times, until]), tiebreaker="dense").to_numpy().astype(np.int64)
+    begins, ends = rank[:count], rank[count:]
+    is_gone, is_ended = flags(gone), flags(until.is_valid())
+    order = np.lexsort((~is_gone, begins, group))
+    is_next = np.append(group[order][1:] == group[order][:-1], False)
+    after = np.append(order[1:], order[:1])
+    twice = is_next & ~is_gone[order] & ~is_gone[after] & (begins[order] == begins[after])
+    backwards = is_ended & ~is_gone & (ends < begins)
+    for wrong, what in (
+        (order[twice], "two versions begin at one time"),
+        (np.flatnonzero(backwards), "a version ends before it begins"),
+    ):
+        if len(wrong):
+            sample = key_text(tuple(column[int(wrong[0])].as_py() for column in keys))
+            raise error(
+                "table.history", why=f"of {sample}, {what}", cure=f"check {setting('key')}, and correct the rows"
+            )
+    is_last = ~is_next | (begins[after] > ends[order])
+    found: Ints = order[is_last & is_ended[order] & ~is_gone[order] & (ends[order] > begins[order])]
+    return found
 
 
 def _is_known(ends: Any) -> Any:
@@ -90,17 +143,12 @@ def _is_known(ends: Any) -> Any:
 def _deleted(whole: Any) -> Any:
     """Return which versions stand for deleted records."""
     if _DELETED not in whole.column_names:
-        return pa.repeat(False, len(whole))
+        return pa.chunked_array([pa.repeat(False, len(whole))])
     return pc.fill_null(pc.equal(whole.column(_DELETED).cast(pa.string()), "True"), False)
 
 
 def _type(table: Any, name: str) -> Any:
     return table.schema.field(name).type
-
-
-def _times_in(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns with the start and the end of versions; None without them."""
-    return next(((start, end) for start, end in HISTORY_COLUMNS.values() if {start, end} <= {*names}), None)
 
 
 def _schema(path: str) -> Any:

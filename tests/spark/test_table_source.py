@@ -200,3 +200,5 @@ def test_versions_of_records(spark: SparkSession, tmp_path: Path) -> None:
     plain.apply(rows([1], 1))
     with pytest.raises(Exception, match="created without history"):
         read(spark, plain, valid_at=3)
+    with pytest.raises(Exception, match="history=on; expected is true or false"):
+        read(spark, table, history="on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 from mutator import Table
 from mutator.cli import base_history, main
+from mutator.table import take_over
+from mutator.table.upkeep import KeptTable
 
 _SETTINGS = {"key": "id", "order.by": "at", "op": "op", "header": "true", "runner": "local", "claim.min.age": "0s"}
 _SETTINGS |= {"max.delete.fraction": "1", "max.absence.fraction": "1", "num.reducer": "2"}
@@ -58,15 +61,19 @@ def create(base: Path, table: Path, code: int = 0) -> None:
     assert main(["table", "create", str(table), *words]) == code
 
 
-def test_a_table_replays_the_archive_of_a_base(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:  # as if it were killed
+def killed(*_: Any, **__: Any) -> None:
+    raise Killed
 
-        def killed(*_: Any) -> None:
-            raise Killed
 
-        patch.setattr(base_history, "catch_up", killed)
-        with pytest.raises(Killed):
-            create(base, tmp_path / "table")
+@pytest.mark.parametrize(
+    ("where", "name"), [(take_over, "_take_over_dataset"), (KeptTable, "tag"), (base_history, "catch_up")]
+)
+def test_a_table_replays_the_archive_of_a_base(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> None:
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):  # as if it were killed
+        patch.setattr(where, name, killed)
+        create(base, tmp_path / "table")
     create(base, tmp_path / "table")
     assert versions(tmp_path / "table") == WHOLE
     records = Table(str(tmp_path / "table")).scan(current=True).to_pylist()
@@ -108,7 +115,10 @@ def test_a_run_whose_feed_is_gone_keeps_the_history_as_it_was(base: Path, capsys
     lose(base, "p_3")
     for _ in range(2):
         run(base, "history=on")
-        assert "version 3 cannot be applied: it is not in archive/ any more" in capsys.readouterr().err
+        assert (
+            "version 3 of the base cannot be applied: it is not in archive/ any more; remove this table"
+            in capsys.readouterr().err
+        )
     assert versions(base / "history") == WHOLE
     shutil.rmtree(base / "history")
     run(base, "history=on")
@@ -128,3 +138,53 @@ def test_feed_files_go_into_a_table_with_history(tmp_path: Path, capsys: pytest.
         assert main(["workflow", "run", str(base), *words]) == 0
     assert "note   1 late mutation: placed at its time in the history" in capsys.readouterr().out
     assert versions(base / "table") == WHOLE
+
+
+def test_another_table_or_an_empty_base_is_refused(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Table.create(tmp_path / "other", {"key": "id", "order_by": "at"}, buckets=1)
+    create(base, tmp_path / "other", code=2)
+    assert (Table(other.path).version, "other: already exists" in capsys.readouterr().err) == (0, True)
+    empty = tmp_path / "empty"
+    (empty / "incr").mkdir(parents=True)
+    (empty / "_mutator" / "log").mkdir(parents=True)
+    create(empty, tmp_path / "table", code=5)
+    assert "no run has merged anything yet" in capsys.readouterr().err
+
+
+def test_the_history_is_made_again_where_the_base_went_back_before_it(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deliver(base, "p_3", "4,1,U,4")
+    run(base)
+    lose(base, "p_1")
+    run(base, "history=on")
+    capsys.readouterr()
+    assert main(["workflow", "restore", str(base), "--to", "2", "--quiet"]) == 0
+    run(base, "history=on")
+    assert "the base was restored to a version before 3, with which the history began" in capsys.readouterr().err
+    shutil.rmtree(base / "history")
+    run(base, "history=on")
+    assert 4 not in {one[0] for one in versions(base / "history")}
+
+
+def test_other_settings_and_another_directory_are_named(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (base / "history").mkdir()
+    (base / "history" / "notes.txt").write_text("mine")
+    run(base, "history=on")
+    assert "is not the history of this base; remove it, or move it" in capsys.readouterr().err
+    assert (base / "history" / "notes.txt").read_text() == "mine"
+    shutil.rmtree(base / "history")
+    run(base, "history=on")
+    run(base, "history=on", "history.track=price")
+    assert "history.track was '' when the history began; remove this table" in capsys.readouterr().err
+
+
+def test_explain_finds_the_feed_files_in_the_archive(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(base, "history=on")
+    capsys.readouterr()
+    assert main(["explain", str(base), "1", "--valid-at", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "/history, version" in out
+    assert "/p_2.csv, line 2" in next(line for line in out.splitlines() if "began with order value 3" in line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from mutator.dataset.file_entry import CLOSED, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.versions.confirmations import compressed
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.history_rows import HistoryRows, Meaning, shown_fields, sides_of
 from mutator.errors.failpoints import failpoint
@@ -42,10 +44,12 @@ def close_units(
         kept = still_counting(whole.columns)
         events = whole.columns.take(kept)
         found = meaning.versions(events)
+        short = compressed(whole.lists, events, whole.marks[kept], found)
+        kept, events, found = kept[short.rows], events.take(short.rows), replace(found, last=short.last)
         written = pa.StructArray.from_arrays(shown_fields(events, found), fields=list(meaning.fields))
         partition = extents[0].extent.partition
         names, codes = [partition], np.zeros(len(kept), np.int64)
-        hashes, sides = whole.hashes[kept], sides_of(events, found, meaning)
+        hashes, sides = whole.hashes[kept], sides_of(events, found, meaning, whole.lists.column(short.lists))
         keys = [canonical(written.field(name)) for name in meaning.key]
         buckets = writer.buckets.of_rows(names, codes, hashes)
         order = by_time(unit_order(names, codes, buckets, keys), buckets, events, sides)

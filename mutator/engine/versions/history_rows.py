@@ -21,6 +21,7 @@ from mutator.dataset.file_entry import CLOSED, FileEntry
 from mutator.dataset.versions.key_index import WantedHashes
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.engine.versions.confirmations import FIELD, OrderLists, expanded
 from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.formats.content import NotReadable
@@ -28,7 +29,7 @@ from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.history import EventColumns, Versions, shown_times, versions_of
 from mutator.rules.key_hash import Hashes
 from mutator.rules.last_wins import groups_of_keys
-from mutator.rules.order_columns import column_type, flags, placed, ranks, to_texts
+from mutator.rules.order_columns import column_type, encoded_lowest, flags, placed, ranks, to_texts
 from mutator.rules.order_tuples import part_column
 from mutator.rules.order_types import parts_of
 from mutator.rules.patches import packed_masks
@@ -60,7 +61,7 @@ class Meaning:
     def beside(self) -> tuple[Any, ...]:
         """The columns beside closed rows: those of events, and of the last one of a version also when it holds."""
         time = column_type(self.time_type)
-        return (*BESIDE, pa.field("start", time), pa.field("end", time), pa.field("ending", pa.int8()))
+        return (*BESIDE, pa.field("start", time), pa.field("end", time), pa.field("ending", pa.int8()), FIELD)
 
     @property
     def time_type(self) -> str:
@@ -68,14 +69,24 @@ class Meaning:
         return self.order_type if self.part is None else parts_of(self.order_type)[self.part].type
 
     def versions(self, events: EventColumns) -> Versions:
-        """Return the versions that events mean, with times instead of order values."""
-        found = versions_of(events, self.tracked, self.unknown, self.truncates)
+        """Return the versions that events mean, with times instead of order values.
+
+        A version that ended before the first known time is left out: no time can be shown for its end.
+        """
+        return self.shown(versions_of(events, self.tracked, self.unknown, self.truncates))[0]
+
+    def shown(self, found: Versions) -> tuple[Versions, Ints]:
+        """Return versions with times instead of order values, and their numbers among those given."""
+        every = np.arange(len(found.keys))
         if self.part is None:
-            return found
+            return found, every
         times = (part_column(self.order_type, orders, self.part) for orders in (found.starts, found.ends.drop_null()))
         starts, ends = next(times), placed(next(times), flags(found.ends.is_valid()))
         starts, ends = shown_times(found.keys, starts, ends)
-        return replace(found, starts=starts, ends=ends)
+        lowest = pa.scalar(encoded_lowest(self.time_type), ends.type)
+        known = np.flatnonzero(~flags(pc.fill_null(pc.equal(ends, lowest), False)))
+        found = replace(found, starts=starts, ends=ends)
+        return (found, every) if len(known) == len(every) else (found.take(known), known)
 
 
 class EventPlace(NamedTuple):
@@ -92,13 +103,15 @@ class FoundEvents(NamedTuple):
     columns: EventColumns
     hashes: Hashes
     keys: Any  # encoded
+    lists: OrderLists  # of confirmations
+    marks: Ints  # of an event that stands for a list, the number of it; else 0
 
 
 class ClosedRows(NamedTuple):
     """Versions as closed files have them."""
 
     rows: Any  # pa.Table of records
-    starts: Any
+    starts: Any  # times
     ends: Any
     endings: Ints
 
@@ -138,14 +151,23 @@ class HistoryRows:
         parts = [self._live.hashes(one.file, one.start, one.end) for one in extents]
         return np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]))
 
-    def events(self, places: Sequence[EventPlace]) -> FoundEvents:
-        """Return the events at some places, by key, order value, and the sequence in which they hold."""
+    def events(self, places: Sequence[EventPlace], *, whole: bool = False) -> FoundEvents:
+        """Return the events at some places, by key, order value, and the sequence in which they hold.
+
+        whole: with every confirmation, also where the last one stands for all.
+        """
         meaning, live = self._meaning, self._live
         hashes = np.concatenate([live.hashes(one.file)[one.entries] for one in places])
         versions = np.repeat([self._added[one.file.path] for one in places], [len(one.positions) for one in places])
         positions = np.concatenate([one.positions for one in places])
         orders = pa.concat_arrays([live.orders(one.file, one.entries, meaning.order_type) for one in places])
         rows = pa.concat_tables([self._rows(one) for one in places]).combine_chunks()
+        lists, truncates = OrderLists(meaning.order_type), meaning.truncates
+        numbers = np.concatenate([self._lists_of(lists, one) for one in places])
+        more = expanded(lists, numbers, hashes, orders, versions > 0, truncates, whole=whole)
+        of_row, orders = more.of_row, more.orders
+        hashes, versions, positions = hashes[of_row], versions[of_row], positions[of_row]
+        rows = rows if len(of_row) == len(numbers) else rows.take(pa.array(of_row)).combine_chunks()
         by = [positions, versions, ranks(orders)]
         order = np.lexsort([*by, hashes])
         taken = rows.select(meaning.key).take(pa.array(order))
@@ -155,12 +177,20 @@ class HistoryRows:
             order, keys = order[again], keys[again]
         index = pa.array(order)
         sides = [live.sides(one.file, one.positions, BESIDE) for one in places]
-        deletes: Flags = flags(pa.concat_arrays([one.field(0) for one in sides]).is_valid())[order]
+        deletes: Flags = flags(pa.concat_arrays([one.field(0) for one in sides]).is_valid())[of_row][order]
         masks = [self._masks(one.file, own.field(1)) for one, own in zip(places, sides, strict=True)]
+        source = pa.array(of_row[order])
+        unset = pa.concat_arrays(masks).take(source)
         columns = [rows.column(name).combine_chunks().take(index) for name in meaning.fields.names]
-        found = EventColumns(keys, orders.take(index), deletes, pa.concat_arrays(masks).take(index), columns)
-        encoded = pa.concat_arrays([live.entry_keys(one.file, one.entries) for one in places]).take(index)
-        return FoundEvents(found, hashes[order], encoded)
+        found = EventColumns(keys, orders.take(index), deletes, unset, columns, more.solid[order])
+        encoded = pa.concat_arrays([live.entry_keys(one.file, one.entries) for one in places]).take(source)
+        return FoundEvents(found, hashes[order], encoded, lists, more.lists[order])
+
+    def _lists_of(self, lists: OrderLists, place: EventPlace) -> Ints:
+        """Return the numbers of the lists of confirmations beside the rows at a place."""
+        if place.file.role != CLOSED:
+            return np.zeros(len(place.positions), np.int64)
+        return lists.read(self._live.sides(place.file, place.positions, (FIELD,)).field(0))
 
     def _rows(self, place: EventPlace) -> Any:
         """Return the rows at a place, a pa.Table."""
@@ -195,10 +225,10 @@ class HistoryRows:
     def closed(self, extent: LiveExtent, without: Hashes, at: Any = None) -> ClosedRows:
         """Return the versions in a closed extent, but for those of keys with some hashes, ascending.
 
-        at: those that hold at that order value; None: all.
+        at: those that hold at that time; None: all.
         """
         positions = self._positions_at(extent, at)
-        sides = self._live.sides(extent.file, positions, self._meaning.beside[len(BESIDE) :])
+        sides = self._live.sides(extent.file, positions, self._meaning.beside[len(BESIDE) : -1])
         is_version = flags(sides.field(2).is_valid())
         if len(without):
             is_version &= ~np.isin(positions, self.place_with(extent, without).positions, assume_unique=True)
@@ -211,7 +241,7 @@ class HistoryRows:
         return ClosedRows(own, starts, ends, endings.to_numpy())
 
     def _positions_at(self, extent: LiveExtent, at: Any) -> Ints:
-        """Return the positions in a closed extent of versions that may hold at an order value; None: of all rows."""
+        """Return the positions in a closed extent of versions that may hold at a time. at: None: of all rows."""
         positions = np.arange(extent.start, extent.end)
         groups = [] if at is None else self._live.side_statistics(extent.file, ("start", "end"))
         if not groups:
@@ -230,7 +260,7 @@ def _may_hold(start: Any, end: Any, at: Any) -> bool:
 
 
 def holding(starts: Any, ends: Any, at: Any) -> Flags:
-    """Return which versions hold at an order value."""
+    """Return which versions hold at a time. starts, ends, at: times, as columns of order values have them."""
     begun: Flags = flags(pc.fill_null(pc.less_equal(starts, at), False))
     return begun & ~flags(pc.fill_null(pc.less_equal(ends, at), False))
 
@@ -249,16 +279,26 @@ def units_of_history(extents: Sequence[LiveExtent]) -> Iterator[list[LiveExtent]
     yield from (units[unit] for unit in sorted(units))
 
 
-def sides_of(events: EventColumns, found: Versions, meaning: Meaning) -> Any:
-    """Return what is beside closed rows, a pa.StructArray. found: the versions of the events."""
+def sides_of(events: EventColumns, found: Versions, meaning: Meaning, confirmed: Any) -> Any:
+    """Return what is beside closed rows, a pa.StructArray.
+
+    found: the versions of the events. confirmed: the side column of lists.
+    """
     count = len(events.keys)
     at = np.full(count, -1)
     at[found.last] = np.arange(len(found.last))
     index = pa.array(np.maximum(at, 0), mask=at < 0)
     endings = pa.array(found.endings.astype(np.int8)).take(index)
     deletes = pa.array(events.deletes, mask=~events.deletes)
-    columns = [deletes, events.unset.cast(pa.binary()), found.starts.take(index), found.ends.take(index), endings]
-    return pa.StructArray.from_arrays(columns, fields=list(meaning.beside))
+    own = [
+        deletes,
+        events.unset.cast(pa.binary()),
+        found.starts.take(index),
+        found.ends.take(index),
+        endings,
+        confirmed,
+    ]
+    return pa.StructArray.from_arrays(own, fields=list(meaning.beside))
 
 
 def shown_fields(events: EventColumns, found: Versions) -> list[Any]:

@@ -21,17 +21,17 @@ _LEFT_OUT = "(left out)"
 
 @dataclass(frozen=True)
 class ValidVersion:
-    """What held at a time, of a table with history."""
+    """The version that held at a time, of a table with history."""
 
     at: str  # as the user gives it
+    partition: str | None = None  # of the record, where keys are unique only within one
     since: str | None = None
     until: str | None = None  # None: it is open
-    ended: str = ""
+    ended: str = ""  # without a record: how its last version had ended; "": it had none
     row: bytes | None = None  # None: there was no record
     began: Any = None  # order value of the mutation with which it began
-    decisive: Any = None  # of the last mutation up to the time; None: there was none
+    decisive: Any = None  # of the last mutation of it up to the time; without a record, of the one that ended the last
     end: Any = None  # of the mutation that ended it; None: it is open
-    is_delete: bool = False  # the last mutation
 
 
 @dataclass(frozen=True)
@@ -107,24 +107,23 @@ class Explanation(WarningReport):
         row = None if one.row is None or not self.shows_rows else _text(one.row)
         orders = {name: self._order(getattr(one, name)) for name in ("began", "decisive", "end")}
         times = {"valid_from": one.since, "valid_to": one.until, "ended": one.ended or None}
-        return {"at": one.at, "row": row, "is_record": one.row is not None, **times, **orders}
+        found = {"at": one.at, "partition": one.partition, "row": row, "is_record": one.row is not None}
+        return {**found, **times, **orders}
 
     def _valid_lines(self, one: ValidVersion) -> Iterator[str]:
-        """Yield what held at a time, and the mutations that say so."""
+        """Yield the version that held at a time, and the mutations that made it."""
+        where = f", in {one.partition}" if one.partition else ""
         if one.row is None:
-            what = (
-                "it had no mutation yet"
-                if one.decisive is None
-                else "deleted"
-                if one.is_delete
-                else "truncated, or waiting"
+            what = one.ended or (
+                "it had no mutation yet" if one.decisive is None else "it had no row with all fields yet"
             )
-            yield f"at       {one.at}: no record, {what}"
+            yield f"at       {one.at}{where}: no record: {what}"
         else:
             until = "open" if one.until is None else f"until {one.until}, then {one.ended}"
-            yield f"at       {one.at}: valid from {one.since or 'the beginning'}, {until}"
+            yield f"at       {one.at}{where}: valid from {one.since or 'the beginning'}, {until}"
             yield f"         {self._row(one.row)}"
-        found = {"began with": one.began, "decided by": one.decisive, "ended by": one.end}
+        found = {"began with": one.began, "decided by" if one.row else "ended by": one.decisive}
+        found |= {"ended by": one.end} if one.row else {}
         for what, order in found.items():
             if order is not None and not (what == "decided by" and order == one.began):
                 yield f"  {what} order value {self._order(order) or 'lowest'}{self._mutations_of(order)}"
@@ -139,6 +138,9 @@ class Explanation(WarningReport):
                 is_event = outcome.outcome != "superseded" or outcome.part == "order value"
                 if outcome.mutation.order == order and is_event:
                     found[f"{version}{self._path(outcome.mutation.file)}, {outcome.mutation.position}"] = None
+        for step in self.steps:
+            if step.feed.as_of == order and step.feed.number is not None:
+                found.setdefault(f"version {step.feed.number}, a snapshot as of this value")
         return "".join(f"; {one}" for one in found)
 
     def _raised(self, one: Held) -> str | None:

@@ -20,8 +20,10 @@ from mutator.plan.mistakes.samples import samples_of
 def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
     if config.history.is_kept and not survey.versioned:
-        cure = "create a table with it: mutator table create --history"
-        raise error("table.history", why="only a versioned table keeps a history", cure=cure)
+        cure = "create a table with it: mutator table create --history; or run one workflow with it"
+        raise error(
+            "table.history", why="only a versioned table keeps a history, and a base beside its master", cure=cure
+        )
     check_roles(config.rows, survey)
     check_forgotten_dialect(config.rows, survey)
     samples = samples_of(config.rows, survey)

@@ -264,12 +264,20 @@ def _columns(options: Options) -> list[str] | None:
 
 
 def _has_changes(options: Options) -> bool:
-    return options.get("changes", "false").lower() == "true"
+    return _flag(options, "changes")
+
+
+def _flag(options: Options, name: str) -> bool:
+    """Return whether an option is on. Raises ConfigError for another value than true and false."""
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise error("table.frame.option", option=f"{name}={options[name]}", known="true or false")
+    return text == "true"
 
 
 def _has_history(options: Options) -> bool:
     """Return whether versions of records are wanted."""
-    return "validat" in options or options.get("history", "false").lower() == "true"
+    return _flag(options, "history") or "validat" in options
 
 
 def _version(options: Options, name: str) -> int | None:

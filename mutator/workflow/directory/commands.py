@@ -51,11 +51,21 @@ def run(target: Target, *, sleep: Callable[[float], None] = time.sleep, tried: T
             if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
                 sleep(found.seconds + 0.01)
             try:
-                return do_phases(one, actions)
+                return _followed(target, do_phases(one, actions))
             except MutatorError:
                 if tried is not None and one.feed.all_bad:
                     tried.note(config, one.before.number, one.feed.ready)
                 raise
+
+
+def _followed(target: Target, outcome: RunOutcome) -> RunOutcome:
+    """Return the outcome of a run after the target has followed it. A signal meanwhile is too late to stop the run."""
+    if outcome.stopped is not None:
+        return outcome
+    try:
+        return replace(outcome, out_of_date=(*outcome.out_of_date, *target.follow()))
+    except Interrupted as stop:
+        return replace(outcome, stopped=stop.number)
 
 
 def do_phases(one: Run, recovered: tuple[str, ...] = ()) -> RunOutcome:

@@ -80,10 +80,20 @@ class MasterTarget(Target):
 
     directories = DIRECTORIES
 
-    def __init__(self, base: Base, config: Config, merge: Merge | None = None) -> None:
-        """Read nothing yet. merge: needed for runs."""
+    def __init__(
+        self,
+        base: Base,
+        config: Config,
+        merge: Merge | None = None,
+        follow: Callable[[], Sequence[str]] | None = None,
+    ) -> None:
+        """Read nothing yet. merge: needed for runs. follow: called after each run, as ``Target.follow``."""
         super().__init__(base, config)
-        self.log, self._merge = Log(base.path), merge
+        self.log, self._merge, self._follow = Log(base.path), merge, follow
+
+    def follow(self) -> Sequence[str]:
+        """Bring a history of the base up to date; return warnings."""
+        return () if self._follow is None else self._follow()
 
     def newest(self) -> Commit:
         """Return the latest version."""

@@ -1,4 +1,4 @@
-"""The runs of a base whose mutations its records have, with their archived feed files, for others to apply."""
+"""The runs of a base that still count, with their archived feed files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from mutator.dataset.commits import REORDER, RESTORE, RUN, Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import open_feed_filters
-from mutator.dataset.version_log import NONE, Log
+from mutator.dataset.state import State
+from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.workflow.directory.changed_rows import filter_files
 from mutator.workflow.directory.merged_content import merged_file
@@ -16,74 +17,81 @@ from mutator.workflow.directory.paths import Base, given_master, master_of
 
 
 class ArchivedRun(NamedTuple):
-    """A run, and what it merged."""
+    """A run, and its feed files."""
 
     number: int  # of its version
-    paths: Sequence[str] = ()  # of its feed files
-    settings: Mapping[str, Any] | None = None  # by which it read them; None: not known
-    why: str | None = None  # it cannot be read any more; None: it can
+    paths: Sequence[str]
+    settings: Mapping[str, Any]  # by which it read them
+    why: str | None = None  # they cannot be read any more; None: they can
 
 
 class Archive(NamedTuple):
-    """What is left of all that a base merged."""
+    """The archive of a base, up to a version."""
 
+    origin: str  # the first run of the base, which no other base has
+    newest: int  # number of the version
     given: str | None  # path of the master from before the first run; None: there was none, or it is gone
     given_is_lost: bool
-    master: str | None  # path of the newest master; None without one
-    runs: Sequence[ArchivedRun]  # oldest first, without those that a restore undid
+    master: str  # path of the master now
+    runs: Sequence[ArchivedRun]  # that the records of the version have, oldest first
+    versions: Mapping[int, Commit]
 
     @property
     def is_whole(self) -> bool:
         """Whether the runs and the given master are all that the records are made of."""
         return not self.given_is_lost and all(one.why is None for one in self.runs)
 
+    def counting_at(self, number: int) -> list[int]:
+        """Return the numbers of the runs that the records of a version have, oldest first."""
+        return [one.number for one in _counting(self.versions, number)]
 
-def archive_of(base: Base, after: int = 0) -> Archive:
-    """Return what is left of all that a base merged. after: files of versions up to it are not looked for.
 
-    Raises StateError for a base that changed its order: its earlier feed files do not have the present one.
+def archive_of(base: Base) -> Archive:
+    """Return the archive of a base.
+
+    Raises StateError for a base without a run, and for one that changed its order: the feed files before have another.
     """
     log = Log(base.path)
-    versions, first, latest = log.all(), log.first_run(), log.latest()
-    if changed := next((one.number for one in versions if one.action == REORDER), None):
-        why = f"version {changed} changed its order, which the feed files before it do not have"
-        raise error("base.version", path=base.given, why=why, others="create the table of its master instead")
-    runs = [_archived(base, log, one) if one.number > after else ArchivedRun(one.number) for one in _counting(versions)]
-    path = given_master(base, log)
-    given = path if first is not None and base.storage.stat(path) is not None else None
-    was_empty = first is not None and not first.counts.get("master rows") and not first.counts.get("tombstones in")
-    return Archive(given, given is None and not was_empty, None if latest is NONE else master_of(base, latest), runs)
+    versions = {one.number: one for one in log.all()}
+    changed = next((number for number, one in versions.items() if one.action == REORDER), None)
+    first, latest = log.first_run(), log.latest()
+    why = None if first is not None else "no run has merged anything yet"
+    if changed is not None:
+        why = f"version {changed} changed the order of the records, which the feed files before it do not have"
+    if why is not None or first is None:
+        others = f"name {base.shown(base.master)} to begin with its records"
+        raise error("base.version", path=base.given, why=why, others=others)
+    path, master = given_master(base, log), master_of(base, latest)
+    given = path if base.storage.stat(path) is not None else None
+    was_empty = not first.counts.get("master rows") and not first.counts.get("tombstones in")
+    files, known = filter_files(base), read_manifest(base.storage, master)
+    runs = [_archived(base, files.get(one.run, ()), known, one) for one in _counting(versions, latest.number)]
+    lost = given is None and not was_empty
+    return Archive(next(iter(versions.values())).run, latest.number, given, lost, master, runs, versions)
 
 
-def _counting(versions: Sequence[Commit]) -> Sequence[Commit]:
-    """Return the runs whose mutations the records have, oldest first."""
-    found: dict[int, list[Commit]] = {0: []}
-    number = 0
-    for one in versions:
-        before = found[number]
+def _counting(versions: Mapping[int, Commit], number: int) -> list[Commit]:
+    """Return the runs whose mutations the records of a version have, oldest first."""
+    found = list[Commit]()
+    while number in versions:
+        one = versions[number]
         if one.action == RESTORE and one.restored is not None:
-            before = found.get(one.restored.version, [])
-        number = one.number
-        found[number] = [*before, one] if one.action == RUN and one.feed else before
-    return found[number]
+            number = one.restored.version
+            continue
+        if one.action == RUN and one.feed:
+            found.append(one)
+        number -= 1
+    return found[::-1]
 
 
-def _archived(base: Base, log: Log, version: Commit) -> ArchivedRun:
+def _archived(base: Base, filters: Sequence[str], known: State | None, version: Commit) -> ArchivedRun:
+    """Return a run. filters: paths of its files with filters. known: the manifest of the master."""
     places = [merged_file(base, version.run, part) for part in version.feed]
     why = next((why for _, why in places if why is not None), None)
-    settings = _settings(base, log, version)
+    opened = next((one for one in map(open_feed_filters, filters) if one is not None), None)
+    settings = None if opened is None else opened.settings
+    if settings is None and known is not None and version.feed[0] in known.feed:
+        settings = known.settings_of_run(version.feed[0].committed)
     if settings is None:
-        why = why or "the settings by which it was read are not known"
-    return ArchivedRun(version.number, [path for path, _ in places if path is not None], settings, why)
-
-
-def _settings(base: Base, log: Log, version: Commit) -> Mapping[str, Any] | None:
-    """Return the settings that a run kept with its filters, or else in the manifest that lists its feed."""
-    opened = map(open_feed_filters, filter_files(base).get(version.run, ()))
-    found = next((one for one in opened if one is not None), None)
-    if found is not None:
-        return found.settings
-    known = read_manifest(base.storage, master_of(base, log.latest()))
-    if known is None or version.feed[0] not in known.feed:
-        return None
-    return known.settings_of_run(version.feed[0].committed)
+        why = why or "the settings by which they were read are not known"
+    return ArchivedRun(version.number, [path for path, _ in places if path is not None], settings or {}, why)

@@ -138,6 +138,10 @@ class Target(ABC):
     def tidy(self, run: Run) -> None:
         """Remove and note what a run whose feed files are archived leaves to do."""
 
+    def follow(self) -> Sequence[str]:
+        """Bring whatever else is made of the versions up to date, after a run; return warnings."""
+        return ()
+
     # --- runs that do not end like this
 
     @abstractmethod
