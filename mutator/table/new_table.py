@@ -45,7 +45,7 @@ def new_table(
     """
     kept = _recorded(settings, config.output)
     if dataset is None:
-        if not (resumes and begun(path, kept, buckets or default_buckets(kept))):
+        if not (resumes and begun(located_to_write(path)[1], kept, buckets or default_buckets(kept))):
             create_empty(path, kept, buckets=buckets)
     elif config.history.is_kept and (files := files_of_versions(dataset)):
         _create_of_versions(path, config, kept, files, buckets, open_runner)
@@ -64,9 +64,10 @@ def _create_of_versions(
     """Create a table of the versions of another system. If it is killed, the same call goes on."""
     mutations = mutations_of_versions(files, config)
     count = buckets or default_buckets(kept)
-    if begun(path, kept, count) is None:
+    full = located_to_write(path)[1]
+    if begun(full, kept, count) is None:
         create_empty(path, kept, buckets=count)
-    snapshot = open_snapshot(located_to_write(path)[1])
+    snapshot = open_snapshot(full)
     own = config_of_apply(snapshot, {"op.code.field.ordinal": OP, "deleted.op.code": "D"}, "create")
     apply_parts(snapshot, own, feed_of(mutations), lambda _: open_runner, shared=None, dry_run=False)
 

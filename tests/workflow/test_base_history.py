@@ -57,7 +57,19 @@ WHOLE += [(2, 7, 3, 6, "deleted"), (3, 1, 2, None, "open")]
 
 
 def create(base: Path, table: Path, code: int = 0) -> None:
-    words = ["--history", "--dataset", str(base), "--buckets", "2", "--runner", "local"]
+    words = [
+        "--history",
+        "--dataset",
+        str(base),
+        "--buckets",
+        "2",
+        "--runner",
+        "local",
+        "--key",
+        "id",
+        "--order-by",
+        "at",
+    ]
     assert main(["table", "create", str(table), *words]) == code
 
 
@@ -144,7 +156,7 @@ def test_another_table_or_an_empty_base_is_refused(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = Table.create(tmp_path / "other", {"key": "id", "order_by": "at"}, buckets=1)
-    create(base, tmp_path / "other", code=2)
+    create(base, tmp_path / "other", code=5)
     assert (Table(other.path).version, "other: already exists" in capsys.readouterr().err) == (0, True)
     empty = tmp_path / "empty"
     (empty / "incr").mkdir(parents=True)
