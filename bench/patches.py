@@ -45,7 +45,8 @@ def write_parts(
     """Write rows of some keys and times in a few files. patches: leave two fields of each unset."""
     directory.mkdir(parents=True)
     for number, part in enumerate(np.array_split(np.arange(len(keys)), FILES)):
-        count = len(part)
+        if not (count := len(part)):
+            continue
         cents = random.integers(100, 100_000, count)
         price = pc.binary_join_element_wise(texts(cents // 100), texts(cents % 100, "", 2), ".")
         columns = {
