@@ -8,7 +8,7 @@ first master. The base is the truth, and the table can be made again from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -54,6 +54,7 @@ def create_from_base(
     these. Raises StateError where the path has another table.
     """
     from mutator.dataset.directory import is_table
+    from mutator.dataset.version_log import Log
     from mutator.table.new_table import new_table
     from mutator.table.table import Table
     from mutator.workflow.directory import open_base
@@ -63,7 +64,9 @@ def create_from_base(
     began = _began(Table(path)) if is_table(path) else None
     if began is None:
         number, dataset = (0, archive.given) if archive.is_whole else (archive.newest, archive.master)
-        new_table(path, settings, config, dataset, buckets, open_runner, warn, resumes=True)
+        new_table(path, settings, config, dataset, buckets, open_runner, warn, resumes=archive.is_whole)
+        if not archive.is_whole and Log(open_base(base).path).latest().number != number:
+            _again(Table(path), "a run merged other files while it was made")
         Table(path).tag(f"base-{archive.origin}-{number}")
     if not archive.is_whole:
         warn(_lost(archive))
@@ -101,6 +104,17 @@ class BaseHistory:
 
         The first call creates the table. The caller holds the lock of the base.
         """
+        warnings = list[str]()
+        try:
+            self._follow(config, warnings.extend)
+        except Exception as fault:  # noqa: BLE001  # the run of the base has succeeded
+            is_known = isinstance(fault, MutatorError)
+            text = fault.message if isinstance(fault, MutatorError) else f"{type(fault).__name__}: {fault}"
+            tail = "; the next run brings it up to date" if isinstance(fault, StorageError) or not is_known else ""
+            warnings.append(f"the history of the base is out of date: {text}{tail}")
+        return warnings
+
+    def _follow(self, config: Config, warn: Tell) -> None:
         from mutator.config import parse
         from mutator.dataset.directory import is_table
         from mutator.dataset.version_log import Log
@@ -109,29 +123,23 @@ class BaseHistory:
         from mutator.workflow.directory import open_base
         from mutator.workflow.directory.replay import archive_of
 
-        opened, warnings = open_base(self._base), list[str]()
+        opened = open_base(self._base)
         path, log = opened.at(PLACE), Log(opened.path)
         newest = log.latest().number
         if newest == self._newest or log.first_run() is None:
-            return []
+            return
         own = {name: value for name, value in config.given.items() if name.startswith("history")}
-        try:
-            if is_table(path) and _began(Table(path)) is None:
-                storage_for(path).remove(path)  # a killed call left it
-            if is_table(path):
-                _check_settings(Table(path), own)
-                catch_up(Table(path), archive_of(opened), self._open_runner(config))
-            elif storage_for(path).stat(path) is not None:
-                cure = "remove it, or move it to another place"
-                raise error("table.history", why=f"{opened.shown(path)} is not the history of this base", cure=cure)
-            else:
-                whole, runner = settings_of_base(self._base, own), self._open_runner(config)
-                create_from_base(path, whole, parse(whole), self._base, None, runner, warnings.extend)
-        except MutatorError as fault:
-            tail = "; the next run brings it up to date" if isinstance(fault, StorageError) else ""
-            return [*warnings, f"the history of the base is out of date: {fault.message}{tail}"]
+        runner = self._open_runner(config)
+        if is_table(path) and _began(Table(path)) is not None:
+            _check_settings(Table(path), own)
+            catch_up(Table(path), archive_of(opened), runner)
+        elif not is_table(path) and storage_for(path).stat(path) is not None:
+            cure = "remove it, or move it to another place"
+            raise error("table.history", why=f"{opened.shown(path)} is not the history of this base", cure=cure)
+        else:
+            whole = settings_of_base(self._base, own)
+            create_from_base(path, whole, parse(whole), self._base, None, runner, warn)
         self._newest = newest
-        return warnings
 
 
 def _check_settings(table: Table, given: Mapping[str, Any]) -> None:
@@ -163,9 +171,14 @@ def catch_up(table: Table, archive: Archive, open_runner: OpenRunner) -> None:
     numbers, last = {one.number for one in archive.runs}, table.snapshot.state.transactions.get(_APPLICATION, 0)
     if not numbers.issuperset(archive.counting_at(began.number)):
         _again(table, f"the base was restored to a version before {began.number}, with which the history began")
+    if began.number < archive.adopted:
+        _again(table, f"the base adopted another master in version {archive.adopted}")
     if last and last not in numbers:
-        last = max((number for number in numbers if number < last), default=0)
-        table.restore(_version_at(table, last, began))
+        version, last = _common(table, numbers, began)
+        try:
+            table.restore(version)
+        except MutatorError as fault:
+            _again(table, f"version {version} of it, which the base went back to, cannot be restored: {fault.message}")
     for one in archive.runs:
         if one.number > last and one.why is None:
             _apply(table, one, open_runner)
@@ -177,25 +190,28 @@ def _again(table: Table, why: str) -> NoReturn:
     raise error("base.version", path=table.path, why=why, others="remove this table, and make it again from the base")
 
 
-def _version_at(table: Table, number: int, began: _Began) -> int:
-    """Return the last version of a table that has the run of a version of its base, and no later one."""
+def _common(table: Table, numbers: Set[int], began: _Began) -> tuple[int, int]:
+    """Return the newest version of a table that has only runs that count, and the last of them; 0: it has none."""
     from mutator.dataset.versions.log import TableLog
 
-    found = began.version
+    found = began.version, 0
     for one in TableLog(table.path).following(began.version):
-        if one.transaction is not None and one.transaction[0] == _APPLICATION and one.transaction[1] <= number:
-            found = one.number
+        if one.transaction is not None and one.transaction[0] == _APPLICATION and one.transaction[1] in numbers:
+            found = one.number, one.transaction[1]
     return found
 
 
 def _apply(table: Table, run: ArchivedRun, open_runner: OpenRunner) -> None:
+    from mutator.dataset.checksum import difference
     from mutator.table.recorded import config_of_version
 
+    if other := next((path for path, text in run.files if difference(path, text) is not None), None):
+        _again(table, f"{other} has other content than version {run.number} of the base merged")
     config = config_of_version(table.snapshot, run.settings)
     inputs = replace(config.inputs, consumed_files="merge")
     try:
         table.apply(
-            [*run.paths],
+            [path for path, _ in run.files],
             config=replace(config, limits=_accepting(config), inputs=inputs),
             txn=(_APPLICATION, run.number),
             compact_after=True,

@@ -304,7 +304,7 @@ class HistoryPart:
 
 
 def of_units(snapshot: Snapshot, units: Sequence[Sequence[LiveExtent]]) -> Snapshot:
-    """Return what readers of some buckets need of a snapshot: their files, which have no hidden rows."""
+    """Return a snapshot with the files of some buckets alone, which have no hidden rows."""
     paths = pa.array(sorted({one.file.path for unit in units for one in unit}), pa.string())
     files = snapshot.files.filter(pc.is_in(snapshot.files.column("path"), paths)) if len(paths) else FILES.empty_table()
     return replace(

@@ -19,7 +19,7 @@ from mutator.table.apply import OpenRunner
 from mutator.table.create import create_empty, default_buckets
 from mutator.table.memory_feed import apply_parts
 from mutator.table.recorded import config_of_apply
-from mutator.table.take_over import begun, create_of
+from mutator.table.take_over import begun, create_of, was_taken_over
 from mutator.table.type_2 import OP, files_of_versions, mutations_of_versions
 
 _SHORT_OF = {published(name): name for name in SHORT}
@@ -41,9 +41,11 @@ def new_table(
 ) -> None:
     """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with.
 
-    warn: takes the warnings of a merge of the dataset. resumes: an empty table with these settings may be there.
+    warn: takes the warnings of a merge of the dataset. resumes: a call with these arguments may have been killed.
     """
     kept = _recorded(settings, config.output)
+    if resumes and was_taken_over(path, kept):
+        return
     if dataset is None:
         if not (resumes and begun(located_to_write(path)[1], kept, buckets or default_buckets(kept))):
             create_empty(path, kept, buckets=buckets)

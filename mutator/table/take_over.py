@@ -89,6 +89,12 @@ def create_of(
     return created
 
 
+def was_taken_over(path: str, settings: Mapping[str, str]) -> bool:
+    """Return whether a table with some settings has the rows of a dataset, and nothing else yet."""
+    log = TableLog(located_to_write(path)[1])
+    return log.newest() == 1 and log.read(1).action == "create" and log.read(0).settings == settings
+
+
 def begun(path: str, settings: Mapping[str, str], buckets: int) -> Commit | None:
     """Return the version 0 that a killed call with the same settings left; None without one."""
     if TableLog(path).newest() != 0:

@@ -43,7 +43,10 @@ def files_of_versions(path: str) -> list[str]:
     storage, path = located(path)
     path = storage.resolve(path)
     below = ((one.path, one.path.removeprefix(path).strip("/").split("/")) for one in walk(path))
-    files = sorted(name for name, parts in below if name.endswith(".parquet") and not any(map(is_hidden, parts)))
+    found = sorted(
+        (name, parts) for name, parts in below if name.endswith(".parquet") and not any(map(is_hidden, parts))
+    )
+    files = [name for name, _ in found]
     names = {*_schema(files[0]).names} if files else set[str]()
     pair = next((one for one in HISTORY_COLUMNS.values() if names.intersection(one)), None)
     if pair is None:
@@ -51,6 +54,9 @@ def files_of_versions(path: str) -> list[str]:
     if missing := next((name for name in pair if name not in names), None):
         why = f"{files[0]} has {pair[missing == pair[0]]}, and lacks {missing}"
         raise error("table.history", why=why, cure=f"write the versions with the columns {' and '.join(pair)}")
+    if directory := next((part for _, parts in found for part in parts[:-1] if "=" in part), None):
+        why = f"{path} has files in {directory}, whose values are not in their rows"
+        raise error("table.history", why=why, cure="write the versions with all columns in the files")
     if log := next((name for name in _LOGS if storage.stat(posixpath.join(path, name)) is not None), None):
         why = f"{path} has a log, {log}, that decides which of its files count, and that mutator does not read"
         raise error("table.history", why=why, cure="write its rows as plain Parquet, and name that directory")
@@ -67,6 +73,10 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
     start, end = next(one for one in HISTORY_COLUMNS.values() if {*one} <= {*_schema(files[0]).names})
     whole = pa.concat_tables(map(_read, files), promote_options="default")
     whole = whole.cast(pa.schema([one.with_nullable(True) for one in whole.schema]))
+    is_nothing = pc.and_(
+        pc.fill_null(pc.equal(whole.column(start), whole.column(end)), False), pc.invert(_deleted(whole))
+    )
+    whole = whole.filter(pc.invert(is_nothing))  # it held at no time
     fields = [name for name in whole.column_names if name not in (start, end, *_OWN)]
     text = config.rows.text.names
     key = [text[one] if isinstance(one, int) and text else str(one) for one in config.rows.key.ids]
@@ -87,7 +97,7 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
     rows = whole.select(fields)
     if order[0] in fields:
         at, own = rows.column_names.index(order[0]), times.cast(_type(rows, order[0]))
-        if not pc.all(pc.or_(gone, pc.equal(rows.column(at), own))).as_py():
+        if not pc.all(pc.or_(gone, pc.equal(rows.column(at), own)), min_count=0).as_py():
             why = f"{order[0]} has other values than {start}, from which on versions hold"
             raise error("table.history", why=why, cure=f"set {setting('order_by')} to the name of a new field")
         rows = rows.set_column(at, order[0], own)
@@ -99,7 +109,9 @@ def mutations_of_versions(files: Sequence[str], config: Config) -> Any:
     at = rows.column_names.index(order[0])
     last = rows.take(pa.array(ends))
     last = last.set_column(at, order[0], until.take(pa.array(ends)).cast(_type(rows, order[0])))
-    return pa.concat_tables([rows.append_column(OP, codes), last.append_column(OP, pa.array(["D"] * len(ends)))])
+    return pa.concat_tables(
+        [rows.append_column(OP, codes), last.append_column(OP, pa.array(["D"] * len(ends), pa.string()))]
+    )
 
 
 def _ends(keys: Sequence[Any], times: Any, until: Any, gone: Any) -> Ints:
@@ -130,21 +142,24 @@ def _ends(keys: Sequence[Any], times: Any, until: Any, gone: Any) -> Ints:
                 "table.history", why=f"of {sample}, {what}", cure=f"check {setting('key')}, and correct the rows"
             )
     is_last = ~is_next | (begins[after] > ends[order])
-    found: Ints = order[is_last & is_ended[order] & ~is_gone[order] & (ends[order] > begins[order])]
+    found: Ints = order[is_last & is_ended[order] & ~is_gone[order]]
     return found
 
 
 def _is_known(ends: Any) -> Any:
     """Return which ends are ends, and do not stand for none."""
     is_time = pa.types.is_timestamp(ends.type) or pa.types.is_date(ends.type)
-    return pc.fill_null(pc.less(pc.year(ends), _OPEN), False) if is_time else ends.is_valid()
+    if is_time:
+        return pc.fill_null(pc.less(pc.year(ends), _OPEN), False)
+    is_text = pa.types.is_string(ends.type) or pa.types.is_large_string(ends.type)
+    return pc.fill_null(pc.invert(pc.starts_with(ends, str(_OPEN))), False) if is_text else ends.is_valid()
 
 
 def _deleted(whole: Any) -> Any:
     """Return which versions stand for deleted records."""
     if _DELETED not in whole.column_names:
         return pa.chunked_array([pa.repeat(False, len(whole))])
-    return pc.fill_null(pc.equal(whole.column(_DELETED).cast(pa.string()), "True"), False)
+    return pc.fill_null(pc.equal(pc.utf8_lower(whole.column(_DELETED).cast(pa.string())), "true"), False)
 
 
 def _type(table: Any, name: str) -> Any:

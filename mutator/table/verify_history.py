@@ -107,7 +107,7 @@ def _versions(rows: HistoryRows, meaning: Meaning, unit: Sequence[LiveExtent]) -
 
 
 def _sorted(meaning: Meaning, columns: Sequence[Any], starts: Any, ends: Any, endings: Ints) -> bytes:
-    """Return what is equal for the same versions, in any order."""
+    """Return the row hashes of versions, sorted: equal for the same versions in any order."""
     each = [*columns, starts, ends, pa.array(endings.astype(np.int64))]
     found = row_hashes(pa.StructArray.from_arrays(each, names=[str(number) for number in range(len(each))]))
     return np.sort(found).tobytes()

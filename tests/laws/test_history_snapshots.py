@@ -133,3 +133,21 @@ def test_an_event_at_the_time_of_the_last_confirmation_leaves_those_before(tmp_p
     table.apply(pa.Table.from_pylist([{"id": "7", "at": 3, "v": "y"}]), op="", open_runner=open_runner)
     found = [(row["v"], row["valid_from"], row["valid_to"]) for row in table.get("7", history=True)]
     assert found == [("x", 2, 3), ("y", 3, 4), ("x", 4, 6), ("z", 6, None)]
+
+
+def test_rows_that_become_equal_keep_the_confirmations_of_both(tmp_path: Any) -> None:
+    found = []
+    for compacts in (False, True):
+        table = Table.create(str(tmp_path / f"table{compacts}"), SETTINGS, buckets=2)
+        for night in range(2, 11, 2):
+            row = {"id": "7", "at": 1, "v": "x", "w": 1 if night == 2 else 2}
+            how: dict[str, Any] = {"sync_mode": "full", "op": "", "snapshot_as_of": night}
+            how |= {"removed_fields": "w"} if night == 10 else {}
+            row = {name: value for name, value in row.items() if name != "w" or night < 10}
+            table.apply(pa.Table.from_pylist([row]), open_runner=open_runner, **how)
+            if compacts and night >= 8:
+                table.compact(everything=True, open_runner=open_runner)
+        table.apply(pa.Table.from_pylist([{"id": "7", "at": 3, "v": "y"}]), op="", open_runner=open_runner)
+        found.append([(row["v"], row["valid_from"], row["valid_to"]) for row in table.get("7", history=True)])
+        assert table.verify(open_runner=open_runner).problems == ()
+    assert found[0] == found[1] == [("x", 2, 3), ("y", 3, 4), ("x", 4, None)]

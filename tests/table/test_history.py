@@ -478,6 +478,21 @@ def test_an_end_within_a_later_version_is_that_of_the_earlier_one(tmp_path: Path
     assert sorted(found) == [("a", one, two), ("b", two, None), ("c", one, two)]
 
 
+def test_versions_that_held_at_no_time_deletes_and_open_ends_in_other_forms(tmp_path: Path) -> None:
+    found = [(1, "a", "2026-01-01", "9999-12-31"), (2, "b", "2026-01-02", "2026-01-02"), (3, "c", "2026-01-01", None)]
+    dataset = theirs(tmp_path / "theirs", *found, kind=pa.string())
+    table = pq.read_table(dataset / "part.parquet").rename_columns(["id", "name", "dbt_valid_from", "dbt_valid_to"])
+    table = table.append_column("dbt_is_deleted", pa.array([False, False, True]))
+    pq.write_table(table, dataset / "part.parquet")
+    settings = {"key": "id", "order_by": "at", "order_type": "timestamp", "history": "on"}
+    made = Table.create(str(tmp_path / "table"), settings, dataset=dataset, open_runner=open_runner)
+    assert [(row["id"], row["ended"]) for row in made.scan().to_pylist()] == [(1, "open")]
+    (dataset / "c=DE").mkdir()
+    (dataset / "part.parquet").rename(dataset / "c=DE" / "part.parquet")
+    with pytest.raises(ConfigError, match="has files in c=DE, whose values are not in their rows"):
+        Table.create(str(tmp_path / "other"), settings, dataset=dataset)
+
+
 @pytest.mark.parametrize(
     ("found", "why"),
     [

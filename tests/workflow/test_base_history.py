@@ -200,3 +200,49 @@ def test_explain_finds_the_feed_files_in_the_archive(base: Path, capsys: pytest.
     out = capsys.readouterr().out
     assert "/history, version" in out
     assert "/p_2.csv, line 2" in next(line for line in out.splitlines() if "began with order value 3" in line)
+
+
+@pytest.mark.parametrize("name", ["_take_over_dataset", "tag"])
+def test_a_history_that_begins_with_a_given_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    base = tmp_path / "base"
+    for directory in ("master", "incr"):
+        (base / directory).mkdir(parents=True)
+    (base / "master" / "p_0.csv").write_text("id,at,price\n1,1,80\n7,1,7\n")
+    deliver(base, "p_1", "1,5,U,82")
+    run(base)
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr(KeptTable if name == "tag" else take_over, name, killed)
+        create(base, tmp_path / "table")
+    create(base, tmp_path / "table")
+    assert versions(tmp_path / "table") == [(1, 80, 1, 5, "updated"), (1, 82, 5, None, "open"), (7, 7, 1, None, "open")]
+
+
+def test_a_restore_to_another_branch_is_followed(base: Path, tmp_path: Path) -> None:
+    for name, to in (("p_3", 1), ("p_4", 2)):
+        assert main(["workflow", "restore", str(base), "--to", str(to), "--quiet"]) == 0
+        deliver(base, name, f"{name[-1]},1,U,1")
+        run(base, "history=on")
+    create(base, tmp_path / "anew")
+    assert versions(base / "history") == versions(tmp_path / "anew")
+    assert {one[0] for one in versions(base / "history")} == {1, 2, 3, 4}
+    assert len(versions(base / "history")) == len(WHOLE) + 1
+
+
+def test_a_table_of_the_user_is_left_alone(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table.create(base / "history", {"key": "id", "order_by": "at"})
+    run(base, "history=on")
+    assert "history: already exists" in capsys.readouterr().err
+    assert Table(table.path).snapshot.state.settings == {"key": "id", "order_by": "at"}
+
+
+def test_an_adopted_master_begins_another_history(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(base, "history=on")
+    shutil.rmtree(base / "master")
+    (base / "master").mkdir()
+    (base / "master" / "p_9.csv").write_text("id,at,price\n8,1,80\n9,1,7\n6,1,6\n")
+    deliver(base, "p_3", "4,1,U,4")
+    run(base, "history=on", "master.adopt=true")
+    assert "the base adopted another master in version 3" in capsys.readouterr().err
+    shutil.rmtree(base / "history")
+    run(base, "history=on")
+    assert [one[0] for one in versions(base / "history")] == [4, 6, 8, 9]

@@ -1,8 +1,8 @@
 """Confirmations: events that change nothing, kept as a list of order values beside the row that they confirm.
 
 A snapshot confirms nearly all records, with one order value. So the lists of most rows are the same, and each list is
-kept once: the side column is a dictionary. They are needed, because a late event may fall between two of them. Where
-none does, a row and the last value of its list stand for all: nothing ends the record in between.
+kept once: the side column is a dictionary. The order values are needed, because a late event may fall between two of
+them. Where none does, a row and the last value of its list stand for all: nothing ends the record in between.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class OrderLists:
         made = [self._number((*self._lists[one], values[code])) for one, code in pairs.T.tolist()]
         return np.array(made, np.int64)[inverse.ravel()]
 
+    def joined(self, numbers: Ints, others: Ints) -> Ints:
+        """Return the numbers of lists with the values of other ones at their ends."""
+        pairs, inverse = np.unique(np.stack((numbers, others)), axis=1, return_inverse=True)
+        made = [self._number((*self._lists[one], *self._lists[other])) for one, other in pairs.T.tolist()]
+        return np.array(made, np.int64)[inverse.ravel()]
+
     def _packed(self, values: tuple[Any, ...]) -> bytes:
         if column_type(self._type) == pa.int64():
             return _LONG + np.array(values, "<i8").tobytes()
@@ -106,8 +112,9 @@ def expanded(
 ) -> Expanded:
     """Return the events of rows with lists.
 
-    numbers: of the list of each row. is_later: rows of events that the lists do not know. A list is taken apart where a
-    later event of the key, or a truncate that is not in it, is not above its last value; whole: each list is.
+    numbers: of the list of each row. is_later: rows of events that the lists do not know. A list is taken apart where
+    one of these, of the same key, has at most its last value, or where a truncate that is not in the list falls within
+    it; whole: each list is.
     """
     count, rows = len(numbers), np.flatnonzero(numbers)
     if not len(rows):
@@ -171,7 +178,6 @@ class Compressed(NamedTuple):
 
 def compressed(lists: OrderLists, events: EventColumns, marks: Ints, found: Versions) -> Compressed:
     """Return events whose confirmations are lists. marks: as in ``Expanded``. found: the versions of the events."""
-    count = len(events.keys)
     confirms = _confirmations(events, found) | (marks > 0)
     rows = np.flatnonzero(~confirms)
     place = np.cumsum(~confirms) - 1  # of each event, the row that it is or confirms
@@ -181,10 +187,9 @@ def compressed(lists: OrderLists, events: EventColumns, marks: Ints, found: Vers
     for step in np.unique(turn).tolist():
         some = own[turn == step]
         at, is_list = place[some], marks[some] > 0
-        numbers[at[is_list]] = marks[some[is_list]]
+        numbers[at[is_list]] = lists.joined(numbers[at[is_list]], marks[some[is_list]])
         others = some[~is_list]
         numbers[place[others]] = lists.extended(numbers[place[others]], events.orders.take(pa.array(others)))
-    assert count or not len(rows)
     return Compressed(rows, numbers, place[found.last])
 
 

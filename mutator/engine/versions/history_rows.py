@@ -38,7 +38,7 @@ from mutator.rules.sort_order import number_order
 
 @dataclass(frozen=True)
 class Meaning:
-    """What makes versions of the events of a table."""
+    """The rules that turn the events of a table into versions."""
 
     fields: Any  # pa.Schema of records, any of which may be NULL
     key: tuple[str, ...]  # names of its fields
@@ -280,7 +280,7 @@ def units_of_history(extents: Sequence[LiveExtent]) -> Iterator[list[LiveExtent]
 
 
 def sides_of(events: EventColumns, found: Versions, meaning: Meaning, confirmed: Any) -> Any:
-    """Return what is beside closed rows, a pa.StructArray.
+    """Return the side columns of closed rows, a pa.StructArray.
 
     found: the versions of the events. confirmed: the side column of lists.
     """

@@ -9,7 +9,7 @@ from mutator.dataset.commits import REORDER, RESTORE, RUN, Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import open_feed_filters
 from mutator.dataset.state import State
-from mutator.dataset.version_log import Log
+from mutator.dataset.version_log import UNCHANGED, Log
 from mutator.errors import error
 from mutator.workflow.directory.changed_rows import filter_files
 from mutator.workflow.directory.merged_content import merged_file
@@ -20,7 +20,7 @@ class ArchivedRun(NamedTuple):
     """A run, and its feed files."""
 
     number: int  # of its version
-    paths: Sequence[str]
+    files: Sequence[tuple[str, str]]  # path and checksum of each feed file
     settings: Mapping[str, Any]  # by which it read them
     why: str | None = None  # they cannot be read any more; None: they can
 
@@ -32,6 +32,7 @@ class Archive(NamedTuple):
     newest: int  # number of the version
     given: str | None  # path of the master from before the first run; None: there was none, or it is gone
     given_is_lost: bool
+    adopted: int  # the last run whose master was another program's, and not the one of the version before; 0: none
     master: str  # path of the master now
     runs: Sequence[ArchivedRun]  # that the records of the version have, oldest first
     versions: Mapping[int, Commit]
@@ -39,7 +40,7 @@ class Archive(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether the runs and the given master are all that the records are made of."""
-        return not self.given_is_lost and all(one.why is None for one in self.runs)
+        return not self.given_is_lost and not self.adopted and all(one.why is None for one in self.runs)
 
     def counting_at(self, number: int) -> list[int]:
         """Return the numbers of the runs that the records of a version have, oldest first."""
@@ -65,9 +66,18 @@ def archive_of(base: Base) -> Archive:
     given = path if base.storage.stat(path) is not None else None
     was_empty = not first.counts.get("master rows") and not first.counts.get("tombstones in")
     files, known = filter_files(base), read_manifest(base.storage, master)
-    runs = [_archived(base, files.get(one.run, ()), known, one) for one in _counting(versions, latest.number)]
-    lost = given is None and not was_empty
-    return Archive(next(iter(versions.values())).run, latest.number, given, lost, master, runs, versions)
+    counting, lost = _counting(versions, latest.number), given is None and not was_empty
+    adopted = max((one.number for one in counting if _adopts(versions, one)), default=0)
+    runs = [_archived(base, files.get(one.run, ()), known, one) for one in counting if one.number >= adopted]
+    return Archive(next(iter(versions.values())).run, latest.number, given, lost, adopted, master, runs, versions)
+
+
+def _adopts(versions: Mapping[int, Commit], run: Commit) -> bool:
+    """Return whether a run began with other records than those of the version before."""
+    number = run.number - 1
+    while number in versions and versions[number].action in UNCHANGED:
+        number -= 1
+    return number in versions and versions[number].records != run.counts.get("master rows", versions[number].records)
 
 
 def _counting(versions: Mapping[int, Commit], number: int) -> list[Commit]:
@@ -94,4 +104,6 @@ def _archived(base: Base, filters: Sequence[str], known: State | None, version: 
         settings = known.settings_of_run(version.feed[0].committed)
     if settings is None:
         why = why or "the settings by which they were read are not known"
-    return ArchivedRun(version.number, [path for path, _ in places if path is not None], settings or {}, why)
+    found = zip(places, version.feed, strict=True)
+    own = [(path, part.checksum) for (path, _), part in found if path is not None]
+    return ArchivedRun(version.number, own, settings or {}, why)
