@@ -268,13 +268,13 @@ HISTORIES = [
     ),
     Entry(
         "dbt snapshot",
-        "history_peers:DbtSnapshot",
+        "dbt_snapshot:DbtSnapshot",
         "on DuckDB, strategy timestamp: late rows would be lost; the table was made untimed",
         environment=DBT,
     ),
     Entry(
         "delta-rs type 2",
-        "history_peers:DeltaType2",
+        "delta_type_2:DeltaType2",
         "merge of type 2: late rows would be wrong; in its own process",
         needs=("deltalake", "polars"),
     ),

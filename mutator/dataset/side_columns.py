@@ -68,7 +68,7 @@ def taken_sides(stream: BinaryIO, wanted: Sequence[Any], rows: int, positions: I
 def side_statistics(stream: BinaryIO, names: Sequence[str]) -> list[tuple[int, list[Any]]]:
     """Return (number of rows, the statistics of some columns) of each row group; none where most rows have no values.
 
-    Statistics are those of ``pq.ParquetFile``; None where there are none.
+    Statistics are those of ``pq.ParquetFile``; None for a column without them.
     """
     file = pq.ParquetFile(stream)
     if _ROW in file.schema_arrow.names or any(name not in file.schema_arrow.names for name in names):

@@ -156,7 +156,7 @@ def _write(task: tuple[HistoryPart, str, str], number: int, attempt: int) -> Any
 
 
 def _write_part(part: HistoryPart | None, schema: Any, staging: str, name: str) -> FileEntry:
-    """Write the versions of a bucket; return the file. part: None: there are none."""
+    """Write the versions of a bucket; return the file. part: None for an empty file."""
     rows, path = 0, f"{name}.parquet"
     with storage_for(staging).create_new(f"{staging}/{path}") as stream:
         staged = StagedFile(stream, path, WHOLE)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mutator import ConfigError, StateError, Table, explain
+from mutator import ConfigError, Table
 from mutator.cli import main
 from mutator.dataset.file_entry import EVENTS
-from mutator.engine.versions import close_history
-from mutator.engine.versions.history_rows import sides_of
-from mutator.rules.history import EventColumns, Versions
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
@@ -322,197 +316,6 @@ def test_messages_have_the_times_of_versions(tmp_path: Path) -> None:
     times = [start + datetime.timedelta(seconds=seconds) for seconds in (1, 2.5, 4)]
     assert versions(table) == [(1, 80, *times[:2], "updated"), (1, 82, *times[1:], "deleted")]
     assert [row["price"] for row in table.scan(valid_at="1970-01-01T00:00:02.499Z").to_pylist()] == [80]
-
-
-def test_verify_compares_versions_with_their_events_and_with_the_records(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table.apply(rows((1, 7, "D", None), (2, 8, "U", 9), (3, 8, "U", 1)), open_runner=open_runner)
-    assert table.verify(open_runner=open_runner).problems == ()
-    with monkeypatch.context() as patch:
-        patch.setattr(EventColumns, "take", lambda self, rows: self._replace(deletes=self.deletes & False))
-        table.compact(everything=True, open_runner=open_runner)
-    (problem,) = table.verify(open_runner=open_runner).problems
-    assert "the open versions of its history are not its records, for example of 1" in problem
-
-
-def test_verify_finds_closed_versions_that_are_not_those_of_their_events(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(close_history, "sides_of", lambda events, found, *others: sides_of(events, late(found), *others))
-        table.compact(everything=True, open_runner=open_runner)
-    problems = table.verify(open_runner=open_runner).problems
-    assert problems
-    assert all("has versions that are not those of its events" in problem for problem in problems)
-    table.apply(rows((9, 9, "U", 9)), open_runner=open_runner)
-    table.compact(everything=True, open_runner=open_runner)
-    assert table.verify(open_runner=open_runner).problems == ()
-
-
-def late(found: Versions) -> Versions:
-    return replace(found, starts=pc.add(found.starts, 1))
-
-
-def test_an_export_of_the_history_is_parquet_and_keeps_the_files_of_other_buckets(table: Table, tmp_path: Path) -> None:
-    output = tmp_path / "history"
-
-    def read() -> list[dict[str, Any]]:
-        # as another engine finds the files
-        return duckdb.sql(f"SELECT * FROM '{output}/**/*.parquet'").to_arrow_table().to_pylist()
-
-    def both() -> tuple[Any, Any]:
-        return sorted(read(), key=str), sorted(table.scan().to_pylist(), key=str)
-
-    table.compact(everything=True, open_runner=open_runner)
-    first = table.export(output, history=True, open_runner=open_runner)
-    assert (first.rows, first.kept) == (3, 0)
-    found, expected = both()
-    assert found == expected
-    assert local_engine.verify(str(output)).differences == ()
-    again = table.export(output, history=True, open_runner=open_runner)
-    assert (again.written, again.bytes) == (0, 0)
-    table.apply(rows((2, 4, "U", 9)), open_runner=open_runner)
-    later = table.export(output, history=True, open_runner=open_runner)
-    assert later.kept == 1
-    found, expected = both()
-    assert found == expected
-    next(output.glob("*.parquet")).unlink()
-    assert table.export(output, history=True, open_runner=open_runner).rows == 4
-    found, expected = both()
-    assert found == expected
-    with pytest.raises(StateError, match="an export of the history of the table"):
-        table.export(output, open_runner=open_runner)
-
-
-def test_an_export_of_no_history_and_of_an_empty_one(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "table"), SETTINGS)
-    with pytest.raises(ConfigError, match="no rows and no schema yet"):
-        table.export(tmp_path / "history", history=True)
-    table.apply(rows((1, 1, "D", 80)), open_runner=open_runner)
-    assert table.export(tmp_path / "history", history=True, open_runner=open_runner).rows == 0
-    assert pq.read_table(tmp_path / "history").schema.names == table.scan().schema.names
-    plain = Table.create(str(tmp_path / "plain"), {**SETTINGS, "history": "off"})
-    with pytest.raises(ConfigError, match="created without history"):
-        plain.export(tmp_path / "other", history=True)
-
-
-@pytest.mark.parametrize("system", ["dbt", "autocdc"])
-def test_the_versions_of_other_systems_are_taken_over(system: str, tmp_path: Path) -> None:
-    start, end = {"dbt": ("dbt_valid_from", "dbt_valid_to"), "autocdc": ("__START_AT", "__END_AT")}[system]
-    times = [datetime.datetime(2026, 1, day) for day in range(1, 9)]  # noqa: DTZ001  # as DuckDB writes them
-    found = [(1, "a", times[0], times[2]), (1, "b", times[2], times[4]), (1, "c", times[6], None)]
-    found += [(2, "x", times[1], times[3]), (3, "y", times[1], datetime.datetime(9999, 12, 31))]  # noqa: DTZ001
-    if system == "dbt":
-        found = [(*row, "md5", row[2], "False") for row in found]
-        found.append((2, "x", times[5], None, "md5", times[5], "True"))
-        found += [
-            (4, "p", times[0], times[7], "", times[0], "False"),
-            (4, "p", times[7], times[2], "", times[7], "True"),
-        ]
-        found.append((4, "q", times[2], None, "", times[2], "False"))  # it came before the snapshot that lacked it
-    names = f"id name {start} {end} dbt_scd_id dbt_updated_at dbt_is_deleted".split()[: len(found[0])]
-    (tmp_path / "theirs").mkdir()
-    theirs = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in found])
-    pq.write_table(theirs, tmp_path / "theirs" / "snapshot.parquet")
-    settings = {"key": "id", "order_by": "at", "history": "on", "history.columns": system, **NO_LIMITS}
-    table = Table.create(str(tmp_path / "table"), settings, dataset=tmp_path / "theirs", open_runner=open_runner)
-    shown = table.scan(["id", "name", start, end]).to_pylist()
-    expected = [(1, "a", times[0], times[2]), (1, "b", times[2], times[4]), (1, "c", times[6], None)]
-    expected += [(2, "x", times[1], times[3]), (3, "y", times[1], None)]
-    expected += [(4, "p", times[0], times[2]), (4, "q", times[2], None)] if system == "dbt" else []
-    assert sorted((tuple(row.values()) for row in shown), key=str) == expected
-    table.apply(rows((1, times[5], "late"), names="id at name"), open_runner=open_runner)
-    assert table.get(1, valid_at="2026-01-06T12:00:00")["name"] == "late"
-    other = {**settings, "order_by": "id", "key": "name"}
-    with pytest.raises(ConfigError, match="has other values than"):
-        Table.create(str(tmp_path / "other"), other, dataset=tmp_path / "theirs", open_runner=open_runner)
-
-
-def test_explain_says_what_held_at_a_time_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, found in {"a": "1,1,U,80\n1,5,U,82\n1,9,D,", "b": "1,3,U,81"}.items():
-        (tmp_path / f"{name}.csv").write_text(f"id,at,op,price\n{found}\n")
-    table = Table.create(str(tmp_path / "table"), {**SETTINGS, "header": "true", "order_type": "long"}, buckets=2)
-    for name in ("a", "b"):
-        table.apply(str(tmp_path / f"{name}.csv"), open_runner=open_runner)
-
-    def at(time: int) -> list[str]:
-        words = ["--valid-at", str(time), "--feed", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-        assert main(["explain", table.path, "1", *words]) == 0
-        lines = capsys.readouterr().out.replace(f"{tmp_path}/", "").splitlines()
-        start = next(number for number, line in enumerate(lines) if line.startswith("at "))
-        return lines[start : lines.index("", start)]
-
-    for _ in range(2):
-        assert at(4) == [
-            "at       4: valid from 3, until 5, then updated",
-            '         {"id": "1", "at": "3", "price": "81"}',
-            "  began with order value 3; version 2, b.csv, line 2, byte 15",
-            "  ended by order value 5; version 1, a.csv, line 3, byte 24",
-        ]
-        assert at(0) == ["at       0: no record: it had no mutation yet"]
-        assert at(9) == [
-            "at       9: no record: deleted",
-            "  ended by order value 9; version 1, a.csv, line 4, byte 33",
-        ]
-        table.compact(everything=True, open_runner=open_runner)
-    (found,) = explain(table.path, "1", valid_at=5).valid
-    assert (found.began, found.end, found.ended, json.loads(found.row or b"")["price"]) == (5, 9, "deleted", "82")
-
-
-def theirs(path: Path, *found: tuple[Any, ...], kind: Any = None) -> Path:
-    path.mkdir()
-    times = kind or pa.timestamp("us", "UTC")
-    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("__START_AT", times), ("__END_AT", times)])
-    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
-    pq.write_table(table, path / "part.parquet")
-    return path
-
-
-def test_an_end_within_a_later_version_is_that_of_the_earlier_one(tmp_path: Path) -> None:
-    one, two, three = (datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in (1, 3, 9))
-    dataset = theirs(tmp_path / "theirs", (1, "a", one, three), (1, "b", two, None), (2, "c", one, two))
-    settings = {"key": "id", "order_by": "at", "history": "on", "history.columns": "dbt"}
-    table = Table.create(str(tmp_path / "table"), settings, dataset=dataset, open_runner=open_runner)
-    found = [(row["name"], row["dbt_valid_from"], row["dbt_valid_to"]) for row in table.scan().to_pylist()]
-    assert sorted(found) == [("a", one, two), ("b", two, None), ("c", one, two)]
-
-
-def test_versions_that_held_at_no_time_deletes_and_open_ends_in_other_forms(tmp_path: Path) -> None:
-    found = [(1, "a", "2026-01-01", "9999-12-31"), (2, "b", "2026-01-02", "2026-01-02"), (3, "c", "2026-01-01", None)]
-    dataset = theirs(tmp_path / "theirs", *found, kind=pa.string())
-    table = pq.read_table(dataset / "part.parquet").rename_columns(["id", "name", "dbt_valid_from", "dbt_valid_to"])
-    table = table.append_column("dbt_is_deleted", pa.array([False, False, True]))
-    pq.write_table(table, dataset / "part.parquet")
-    settings = {"key": "id", "order_by": "at", "order_type": "timestamp", "history": "on"}
-    made = Table.create(str(tmp_path / "table"), settings, dataset=dataset, open_runner=open_runner)
-    assert [(row["id"], row["ended"]) for row in made.scan().to_pylist()] == [(1, "open")]
-    (dataset / "c=DE").mkdir()
-    (dataset / "part.parquet").rename(dataset / "c=DE" / "part.parquet")
-    with pytest.raises(ConfigError, match="has files in c=DE, whose values are not in their rows"):
-        Table.create(str(tmp_path / "other"), settings, dataset=dataset)
-
-
-@pytest.mark.parametrize(
-    ("found", "why"),
-    [
-        ([(1, "a", 1, 2), (1, "b", 1, None)], "of 1, two versions begin at one time"),
-        ([(1, "a", 5, 2)], "of 1, a version ends before it begins"),
-        ([(1, "a", None, 2)], "__START_AT is NULL in 1 version"),
-        ([(None, "a", 1, 2)], "id is NULL in 1 version"),
-    ],
-)
-def test_versions_that_cannot_be_are_refused(found: list[tuple[Any, ...]], why: str, tmp_path: Path) -> None:
-    dataset = theirs(tmp_path / "theirs", *found, kind=pa.int64())
-    with pytest.raises(ConfigError, match=why):
-        Table.create(str(tmp_path / "table"), {**SETTINGS, "op": "", "order_by": "seq"}, dataset=dataset)
-    (dataset / "_delta_log").mkdir()
-    with pytest.raises(ConfigError, match="has a log, _delta_log, that decides which of its files count"):
-        Table.create(str(tmp_path / "table"), {**SETTINGS, "op": "", "order_by": "seq"}, dataset=dataset)
-    table = pq.read_table(dataset / "part.parquet").drop_columns(["__END_AT"])
-    pq.write_table(table, dataset / "part.parquet")
-    with pytest.raises(ConfigError, match="has __START_AT, and lacks __END_AT"):
-        Table.create(str(tmp_path / "table"), {**SETTINGS, "op": "", "order_by": "seq"}, dataset=dataset)
 
 
 def test_a_version_that_ended_before_the_first_known_time_is_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Others that keep versions: dbt's snapshot on DuckDB, and a merge of type 2 by delta-rs."""
+"""dbt's snapshot on DuckDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.contenders.contender import Contender, Ran
 from bench.layout import PATCHED_FIELDS
 
-__all__ = ["DbtSnapshot", "DeltaType2"]
+__all__ = ["DbtSnapshot"]
 
 _FIELDS = ", ".join(PATCHED_FIELDS[:-1])
 _PROJECT = "name: bench\nversion: '1.0'\nprofile: bench\nmodel-paths: [models]\nsnapshot-paths: [snapshots]\n"
@@ -81,60 +81,3 @@ class DbtSnapshot(Contender):
 def _of(directory: Path) -> str:
     """Return the rows of files, with their time as a timestamp."""
     return f"SELECT {_FIELDS}, make_timestamp(time * 1000000) AS changed FROM read_parquet('{directory}/*.parquet')"
-
-
-class DeltaType2(Contender):
-    """The merge of Delta's documentation: it ends the open version, whatever its time, and inserts another."""
-
-    def start(self, scratch: Path) -> dict[str, str]:
-        """Import the package."""
-        import deltalake
-
-        return {"deltalake": deltalake.__version__}
-
-    def prepare(self, master: Path, state: Path) -> None:
-        """Write the versions as a table."""
-        import deltalake
-        import polars as pl
-
-        self.pristine, self.table = state / "pristine", state / "table"
-        if not self.pristine.exists():
-            rows = pl.read_parquet(master / "*" / "*.parquet").sort("id", "time")
-            rows = rows.with_columns(valid_to=pl.col("time").shift(-1).over("id"))
-            deltalake.write_deltalake(str(self.pristine), rows.to_arrow())
-
-    def reset(self) -> None:
-        """Make a new copy of the table."""
-        shutil.rmtree(self.table, ignore_errors=True)
-        shutil.copytree(self.pristine, self.table)
-
-    def run(self, feed: Path, output: Path) -> Ran:
-        """Merge each row twice: to end the open version, and to insert."""
-        import deltalake
-        import polars as pl
-
-        rows = pl.read_parquet(feed / "*.parquet")
-        source = pl.concat([rows.with_columns(key=pl.col("id")), rows.with_columns(key=pl.lit(None, pl.String))])
-        fields = {name: f"source.{name}" for name in PATCHED_FIELDS}
-        (
-            deltalake.DeltaTable(str(self.table))
-            .merge(
-                source.to_arrow(),
-                predicate="target.id = source.key AND target.valid_to IS NULL",
-                source_alias="source",
-                target_alias="target",
-            )
-            .when_matched_update({"valid_to": "source.time"})
-            .when_not_matched_insert(fields)
-            .execute()
-        )
-        return Ran("copy-on-write merge")
-
-    def export(self, output: Path, to: Path) -> Path:
-        """Write the table as Parquet."""
-        import deltalake
-        import pyarrow.parquet as pq
-
-        to.mkdir(parents=True)
-        pq.write_table(deltalake.DeltaTable(str(self.table)).to_pyarrow_table(), to / "part.parquet")
-        return to
