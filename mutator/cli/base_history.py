@@ -82,13 +82,15 @@ def settings_of_base(base: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lost(archive: Archive) -> list[str]:
     """Return a warning that names the lost parts of a history."""
-    gone = [one for one in archive.runs if one.why is not None]
-    what = ["the first master of the base"] * archive.given_is_lost
-    what += (
-        [f"the feed files of {counted(len(gone), 'version')}, of which {gone[0].number} is the first"] if gone else []
-    )
-    why = f" ({gone[0].why})" if gone else ""
-    return [f"the history lacks {' and '.join(what)}{why}; the present records are complete"]
+    gone, what = [one for one in archive.runs if one.why is not None], list[str]()
+    if archive.adopted:
+        what.append(f"the versions before {archive.adopted}, which adopted another master")
+    elif archive.given_is_lost:
+        what.append("the first master of the base")
+    if gone:
+        first = f"of which {gone[0].number} is the first ({gone[0].why})"
+        what.append(f"the feed files of {counted(len(gone), 'version')}, {first}")
+    return [f"the history lacks {' and '.join(what)}; the present records are complete"]
 
 
 class BaseHistory:

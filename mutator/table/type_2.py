@@ -1,7 +1,7 @@
 """The versions of another system's slowly changing dimension of type 2, as the mutations that a history is made of.
 
 dbt writes them as ``dbt_valid_from`` and ``dbt_valid_to``, AutoCDC as ``__START_AT`` and ``__END_AT``. A version is an
-upsert at its start. Its end is a delete, unless another version of the record begins there. dbt's rows with
+upsert at its start. Its end is a delete, unless a later version of the record has begun by then. dbt's rows with
 ``dbt_is_deleted`` are deletes themselves.
 """
 

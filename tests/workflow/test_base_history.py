@@ -245,4 +245,5 @@ def test_an_adopted_master_begins_another_history(base: Path, capsys: pytest.Cap
     assert "the base adopted another master in version 3" in capsys.readouterr().err
     shutil.rmtree(base / "history")
     run(base, "history=on")
+    assert "lacks the versions before 3, which adopted another master; the present" in capsys.readouterr().err
     assert [one[0] for one in versions(base / "history")] == [4, 6, 8, 9]

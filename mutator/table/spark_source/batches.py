@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from mutator.dataset.file_entry import DATA, OF_HISTORY
+from mutator.dataset.file_entry import DATA, OF_HISTORY, FileEntry
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.spark.frames import context_of
 from mutator.engine.spark.jvm_start import use_own_python
@@ -20,9 +20,9 @@ from mutator.table.scan_parts import ScanPart, parts_of
 _TASK, _FEWEST = 32 << 20, 2  # bytes of the files that a task reads, and the fewest tasks
 
 
-def tasks_of(snapshot: Snapshot, at_once: int = _FEWEST) -> int:
-    """Return the number of tasks that read a version. at_once: how many can run at the same time."""
-    size = sum(file.bytes for role in (DATA, *OF_HISTORY) for file in snapshot.of_role(role))
+def tasks_of(files: Iterable[FileEntry], at_once: int = _FEWEST) -> int:
+    """Return the number of tasks that read some files. at_once: how many can run at the same time."""
+    size = sum(file.bytes for file in files)
     return max(_FEWEST, at_once, -(-size // _TASK))
 
 
@@ -30,19 +30,21 @@ def read_parts(
     snapshot: Snapshot,
     columns: Sequence[str] | None,
     where: Where,
-    number: Callable[[Snapshot], int],
+    number: Callable[[Iterable[FileEntry]], int],
     *,
     history: bool,
     valid_at: object,
 ) -> Sequence[ScanPart | HistoryPart]:
-    """Return the rows of a version in parts, or the versions of its records. number: returns how many there may be.
+    """Return the rows of a version in parts, or the versions of its records.
 
-    columns, where, valid_at: as for ``Table.scan``. Raises ConfigError as a scan does.
+    number: returns how many parts there may be of some files. columns, where, valid_at: as for ``Table.scan``. Raises
+    ConfigError as a scan does.
     """
     if not history and valid_at is None:
-        return parts_of(snapshot, columns, where, number(snapshot))
+        return parts_of(snapshot, columns, where, number(snapshot.of_role(DATA)))
     check_has_history(snapshot)
-    return History(snapshot).parts(columns, where, valid_at, number(snapshot))
+    files = (file for role in OF_HISTORY for file in snapshot.of_role(role))
+    return History(snapshot).parts(columns, where, valid_at, number(files))
 
 
 def rdd_of_batches(
@@ -62,8 +64,8 @@ def rdd_of_batches(
     sc = context_of(spark, "Table.rdd()")
     use_own_python(sc)
 
-    def number(of: Snapshot) -> int:
-        return tasks_of(of, sc.defaultParallelism) if partitions is None else partitions
+    def number(files: Iterable[FileEntry]) -> int:
+        return tasks_of(files, sc.defaultParallelism) if partitions is None else partitions
 
     parts = read_parts(snapshot, columns, where, number, history=history, valid_at=valid_at)
     return sc.parallelize(parts, max(len(parts), 1)).flatMap(_batches)
