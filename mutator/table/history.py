@@ -98,10 +98,8 @@ class History:
         found = self.tables(valid_at, where)
         return (batch for one in found for batch in one.select(names).to_batches())
 
-    def parts(
-        self, columns: Sequence[str] | None, where: Where, valid_at: Any, number: int | None = None
-    ) -> list[HistoryPart]:
-        """Return the versions in parts that other processes can read: for each bucket, or at most a number of them.
+    def parts(self, columns: Sequence[str] | None, where: Where, valid_at: Any, number: int) -> list[HistoryPart]:
+        """Return the versions in parts that other processes can read: of whole buckets, and at most a number of them.
 
         The others are as for ``batches``. Raises ConfigError as a scan does.
         """
@@ -112,7 +110,7 @@ class History:
         if valid_at is not None:
             self.order_of(valid_at)
         units = self.units()
-        size = max(-(-len(units) // (number or len(units) or 1)), 1)
+        size = max(-(-len(units) // number), 1)
         groups = [units[start : start + size] for start in range(0, len(units), size)]
         return [HistoryPart(of_units(self.snapshot, one), one, names, where, valid_at) for one in groups]
 
