@@ -51,7 +51,7 @@ OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the processor time of the tests, and keep their files in memory if there is much."""
     config.pluginmanager.register(ProcessorTime())
-    if EFFORT != "full" and has_room(MEMORY):
+    if EFFORT not in ("full", "soak") and has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 

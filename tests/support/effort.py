@@ -1,4 +1,4 @@
-"""The number of cases that a long test draws: all in the soak, else a share of them."""
+"""The number of cases that a long test draws: all with ``MUTATOR_EFFORT=full``, else the share of the tier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 
 EFFORT = os.environ.get("MUTATOR_EFFORT", "test")
-_SHARE = {"full": 1, "rest": 6, "test": 10}[EFFORT]
+_SHARE = {"full": 1, "soak": 3, "rest": 6, "test": 10}[EFFORT]
 
 
 def share(cases: int) -> int:
@@ -17,13 +17,13 @@ def share(cases: int) -> int:
 
 
 def stride(step: int) -> int:
-    """Return the distance between two calls that get a fault: that of `make test`, half in the rest, 1 in the soak."""
-    return {"full": 1, "rest": max(step // 2, 1), "test": step}[EFFORT]
+    """Return the distance between two calls that get a fault: that of `make test`, half in the rest, a third in the soak, 1 in full."""
+    return max(step // {"full": step, "soak": 3, "rest": 2, "test": 1}[EFFORT], 1)
 
 
 def law(examples: int, **others: Any) -> settings:
     """Return hypothesis settings for a number of examples, or for the share of this tier."""
-    return settings(max_examples=max(examples // {"full": 1, "rest": 12, "test": 30}[EFFORT], 2), **others)
+    return settings(max_examples=max(examples // {"full": 1, "soak": 4, "rest": 12, "test": 30}[EFFORT], 2), **others)
 
 
 EXAMPLES = law(100).max_examples  # of the laws that do not set a number
