@@ -28,6 +28,7 @@ from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.stdin_feed import reading_stdin
 from mutator.cli.table_output_commands import TABLE, TABLE_PLACE, table_runner
 from mutator.config import parse, parsers
+from mutator.config.feed_settings import keeps_history
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import command, counted, without_secrets
 from mutator.errors.interrupts import commit_is_made
@@ -46,7 +47,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     overrides = options.settings_of(arguments)
     overridden = parse_overrides(overrides)
     settings = {**read_settings(arguments.config, overrides), **({"history": "on"} if arguments.history else {})}
-    of_base = settings.get("history") == "on" and arguments.dataset is not None and is_base(arguments.dataset)
+    of_base = keeps_history(settings) and arguments.dataset is not None and is_base(arguments.dataset)
     whole = (settings_of_base if of_base else with_settings_of)(arguments.dataset, settings)
     config = parse(whole, arguments.config or "the command line", overridden)
     opened = table_runner(config.effort.runner, arguments)

@@ -9,7 +9,7 @@ later, and values that a run kept out stay out.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, newest_defaults, published
+from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, in_one_spelling, newest_defaults, published
 from mutator.config.sources import shown
 from mutator.rules.envelopes import ENVELOPES, OF_MESSAGES, OF_PATCHES
 
@@ -34,6 +34,15 @@ OF_ORDER = (
 def is_full(settings: Mapping[str, Any]) -> bool:
     """Return whether a run has a full snapshot as its feed, by its settings."""
     return any(published(name) == "sync.mode" and shown(value) == "full" for name, value in settings.items())
+
+
+def keeps_history(settings: Mapping[str, Any]) -> bool:
+    """Return whether a table with some settings keeps all versions of its records.
+
+    >>> keeps_history({"scd.type": 2}), keeps_history({"history": "off"})
+    (True, False)
+    """
+    return any(published(name) == "history" and in_one_spelling(name, one) == "on" for name, one in settings.items())
 
 
 def has_no_op_codes(settings: Mapping[str, Any]) -> bool:

@@ -57,6 +57,7 @@ SIZE = Form(
 MEMORY = Form(parsers.memory, SIZE.schema)
 TEXT = Form(str, _TEXT)
 TEXTS = _list_of(parsers.texts)
+HISTORY = Form(parsers.history, {"anyOf": [{"enum": ["off", "on"]}, {"type": "boolean"}]})
 HISTORY_COLUMNS = _list_of(parsers.history_columns)
 SHOWN = _list_of(parse_shown)
 CODES = _list_of(parsers.codes, parsers.code_parts)

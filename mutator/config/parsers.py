@@ -272,6 +272,17 @@ def one_of(*values: str) -> Callable[[str], str]:
     return choose
 
 
+def history(text: str) -> str:
+    """Read whether a table keeps history, in the one spelling of it.
+
+    >>> history("on")
+    'on'
+    """
+    if text.strip() not in ("off", "on"):
+        raise ValueError("must be on or off; as scd.type, 2 or 1")
+    return text.strip()
+
+
 def file_format(text: str) -> str | None:
     """Read the name of a file format; return None for auto.
 

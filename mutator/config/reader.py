@@ -26,6 +26,7 @@ from mutator.config.definitions import (
     PREFIX,
     SETTINGS,
     SHORT,
+    in_one_spelling,
     newest_defaults,
     published,
 )
@@ -306,7 +307,7 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
     written: dict[str, str] = {}
     faults, empty, foreign, warnings = [], [], [], []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win
-        name, bare, value = published(key), key.removeprefix(PREFIX), settings[key]
+        name, bare, value = published(key), key.removeprefix(PREFIX), in_one_spelling(key, settings[key])
         if _FOREIGN.match(bare):
             foreign.append(key)
         elif _is_unset(value):

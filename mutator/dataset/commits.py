@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from mutator.config.feed_settings import keeps_history
 from mutator.dataset.file_entry import OF_HISTORY, FileEntry
 from mutator.rules.absences import Absence, Part
 from mutator.rules.epochs import EPOCHS
@@ -47,11 +48,6 @@ ACTIONS: Mapping[str, Action] = {
 OVERWRITES = tuple(name for name, one in ACTIONS.items() if one.overwrites)
 WITHOUT_ROWS = tuple(name for name, one in ACTIONS.items() if not one.has_rows)
 _REMOVES = tuple(name for name, one in ACTIONS.items() if one.removes)
-
-
-def keeps_history(settings: Mapping[str, Any]) -> bool:
-    """Return whether a table with some settings keeps all versions of its records."""
-    return settings.get("history") == "on"
 
 
 @dataclass(frozen=True)

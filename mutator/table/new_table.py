@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mutator.config.definitions import SETTINGS, SHORT, published
+from mutator.config.definitions import SETTINGS, SHORT, in_one_spelling, published
 from mutator.config.settings import Config, OutputSpec
 from mutator.config.sources import shown
 from mutator.dataset.versions.opening import open_snapshot
@@ -93,7 +93,7 @@ def _recorded(settings: Mapping[str, Any], output: OutputSpec) -> dict[str, Any]
     """
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
-        for name, value in ((published(key), value) for key, value in settings.items())
+        for name, value in ((published(key), in_one_spelling(key, value)) for key, value in settings.items())
         if shown(value) and name not in _OF_OVERWRITES
     }
     if "output.format" in kept and output.format not in (None, "parquet"):

@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from mutator.config.feed_settings import keeps_history
 from mutator.config.settings import Config, HistorySpec, OutputSpec
-from mutator.dataset.commits import Commit, keeps_history, next_time, time_text
+from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.directory import check_files, in_place_of_a_table, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import EARLIER, IN_PATH, by_partition, form_of

@@ -47,7 +47,8 @@ SECTIONS: Mapping[Section, tuple[Setting, ...]] = {
 }
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for settings in SECTIONS.values() for setting in settings}
 SHORT: Mapping[str, Setting] = {setting.short: setting for setting in SETTINGS.values() if setting.short is not None}
-_OTHER_NAMES = {
+_SCD = ("scd.type", "scd_type")  # names of `history` for those who think in types of slowly changing dimensions
+_OTHER_NAMES = dict.fromkeys(_SCD, "history") | {
     name: setting.name
     for setting in SETTINGS.values()
     for name in (
@@ -67,6 +68,19 @@ def published(name: str) -> str:
     """
     bare = name.removeprefix(PREFIX)
     return _OTHER_NAMES.get(bare, bare)
+
+
+def in_one_spelling(name: str, value: object) -> object:
+    """Return the value of a setting as runs record it, given any of its names.
+
+    >>> in_one_spelling("scd.type", 2), in_one_spelling("history", True), in_one_spelling("history", "off")
+    ('on', 'on', 'off')
+    """
+    bare = name.removeprefix(PREFIX)
+    if published(bare) != "history":
+        return value
+    known = {"2": "on", "1": "off"} if bare in _SCD else {"true": "on", "false": "off"}
+    return known.get(str(value).strip().lower(), value)
 
 
 def definition(name: str) -> Setting:

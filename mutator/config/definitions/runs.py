@@ -161,10 +161,11 @@ class HistorySpec:
     mode: str = defined(
         DELETES,
         "history",
-        one_of("off", "on"),
+        forms.HISTORY,
         "off",
         "`on`: a [table with history](history.md) keeps every version of each record, with the times between "
-        "which it was valid; set when the table is created. A workflow keeps such a table beside its master",
+        "which it was valid; set when the table is created. A workflow keeps such a table beside its master. "
+        "`scd.type = 2` is another name of `on`",
     )
     tracked: FieldChoice | None = defined(
         DELETES,

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mutator.config.feed_settings import keeps_history
 from mutator.dataset import checksum, checksummed_json
-from mutator.dataset.commits import FeedFile, keeps_history
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import INDEX, Extent, FileEntry, is_packed
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.state import KnownFeed, State

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.commits import Commit, keeps_history
+from mutator.config.feed_settings import keeps_history
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.state import State, first_state
 from mutator.dataset.versions.checkpoint import FILES, file_columns, files_of
