@@ -347,5 +347,5 @@ def test_each_spelling_of_the_setting_is_recorded_as_one(name: str, value: Any, 
 
 
 def test_another_type_of_dimension_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="scd.type: '3' must be on or off; as scd.type, 2 or 1"):
+    with pytest.raises(ConfigError, match=r"scd\.type: '3' must be on or off; as scd.type, 2 or 1"):
         Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "scd.type": 3})
