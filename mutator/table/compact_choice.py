@@ -12,7 +12,7 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.base_files import MOST, MOST_SPLITS, OWN
 from mutator.engine.versions.compact_task import Unit
 from mutator.engine.versions.live_extents import OfFiles, units_of
-from mutator.engine.versions.live_rows import opened_file
+from mutator.engine.versions.stored_rows import opened_file
 from mutator.errors import error
 from mutator.formats.values.row_filter import Filter
 from mutator.plan.merge_unit import MergeUnit

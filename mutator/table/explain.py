@@ -24,8 +24,9 @@ from mutator.dataset.side_columns import WAITING
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import in_present_order

@@ -21,7 +21,8 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable

@@ -6,9 +6,7 @@ arrived in (``rules.history``).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -23,7 +21,7 @@ from mutator.dataset.state import KnownFeed
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.usable_cores import usable_cores
+from mutator.engine.usable_cores import read_ahead
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.history_rows import EventPlace, HistoryRows, Meaning, holding, is_closed, units_of_history
 from mutator.errors import error
@@ -315,15 +313,3 @@ def of_units(snapshot: Snapshot, units: Sequence[Sequence[LiveExtent]]) -> Snaps
 
 def _chosen(chosen: Filter, part: Callable[[], Any]) -> Any:
     return chosen.of(part())
-
-
-def read_ahead(steps: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-    """Yield the results of functions in their order, while threads carry out the next ones: one for each core."""
-    cores, waiting = usable_cores(), deque[Future[Any]]()
-    with ThreadPoolExecutor(cores) as threads:
-        for step in steps:
-            waiting.append(threads.submit(step))
-            if len(waiting) > cores:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

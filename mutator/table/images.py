@@ -21,7 +21,8 @@ from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.earlier_forms import EarlierForms
-from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import opened_file, verified_file
 from mutator.errors import MutatorError
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,19 +15,19 @@ from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.usable_cores import read_ahead, usable_cores
 from mutator.engine.versions.earlier_forms import EarlierForms
-from mutator.engine.versions.live_rows import stays_verified, verified_file
+from mutator.engine.versions.stored_rows import VerifiedFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import batch_rows, faults
-from mutator.formats.files.parquet import opened
 from mutator.formats.values.row_filter import Filter, field_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 
-_IN_MEMORY = 64 << 20  # bytes of row groups that are read whole
+_IN_MEMORY = 64 << 20  # bytes of row groups that are in memory at once
 _GROUPS = 64  # row groups that are read at once, at most
 
 
@@ -56,8 +58,8 @@ def scan_of(
 
     columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
     (column, operator, literal) for each condition. Raises ConfigError for unknown columns, and for wrong literals;
-    while it is read, StateError for lost and damaged files. threads: whether to decode columns at once, where no other
-    task of this machine does.
+    while it is read, StateError for lost and damaged files. threads: whether to read ahead, where no other task of this
+    machine does.
     """
     schema = schema_of(snapshot)
     wanted = schema_of(snapshot, columns)
@@ -103,16 +105,18 @@ class Scan:
     """A scan: the columns that are wanted, those that are read, and the filter."""
 
     def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter, threads: bool) -> None:
-        """Read nothing yet. wanted, read: pa.Schema. threads: whether to decode columns at once."""
+        """Read nothing yet. wanted, read: pa.Schema. threads: whether to read ahead."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
         self._threads, self._at_once = threads, 1  # row groups
+        self._most = _IN_MEMORY // (usable_cores() + 1 if threads else 1)  # bytes
         self._forms = EarlierForms(snapshot.state, snapshot.table)
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""
         with reading(self._snapshot):
-            for file, ranges in self.files():
-                yield from self.of_file(file, ranges)
+            steps = (step for file, ranges in self.files() for step in self._steps(file, ranges))
+            for found in read_ahead(steps) if self._threads else (step() for step in steps):
+                yield from found
 
     def files(self) -> Iterator[tuple[FileEntry, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
@@ -140,32 +144,44 @@ class Scan:
 
         ranges: first and last positions of the row groups to read; begins: where they begin; None for all.
         """
+        for step in self._steps(file, ranges, begins):
+            yield from step()
+
+    def _steps(
+        self, file: FileEntry, ranges: Ints | None = None, begins: tuple[int, int] | None = None
+    ) -> Iterator[Callable[[], Iterable[Any]]]:
+        """Yield functions that return wanted rows of a file; arguments as for ``of_file``."""
         hidden = self._snapshot.masks.hidden(file.path)
         if len(hidden) == file.rows:
             return
-        table = self._snapshot.table
-        try:
-            with faults("Parquet"), verified_file(table, file) as stream:
-                found = opened(stream, is_verified=stays_verified(table, file))
-                if found.metadata.num_rows != file.rows:
-                    raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
-                for numbers, start in self._together(found, self._wanted_groups(found, stream, file, ranges, begins)):
-                    yield from self._of_groups(found, file, numbers, start, hidden)
-        except NotReadable as fault:
-            raise damaged(table, file, fault) from None
+        with self._damage_of(file):
+            found = VerifiedFile(self._snapshot.table, file)
+            if found.metadata.num_rows != file.rows:
+                raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
+            groups = [*self._wanted_groups(found, file, ranges, begins)]
+        for numbers, start in self._together(found.metadata, groups):
+            yield partial(self._of_groups, found, file, numbers, start, hidden)
 
-    def _together(self, found: Any, groups: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+    @contextmanager
+    def _damage_of(self, file: FileEntry) -> Iterator[None]:
+        """Raise StateError for what cannot be read of a file."""
+        try:
+            with faults("Parquet"):
+                yield
+        except NotReadable as fault:
+            raise damaged(self._snapshot.table, file, fault) from None
+
+    def _together(self, metadata: Any, groups: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
         """Yield the numbers of successive row groups that are read at once, and their first position.
 
         groups: (number, first position) of each. The first one of a scan is alone, because a few rows may be enough;
-        then each time up to twice as many are read at once, so that all cores have columns to decode. One that is
-        large is alone.
+        then each time up to twice as many are read at once. One that is large is alone.
         """
         numbers, start, size = list[int](), 0, 0
         for number, first in groups:
-            own = found.metadata.row_group(number).total_byte_size
+            own = metadata.row_group(number).total_byte_size
             is_next = numbers and number == numbers[-1] + 1 and len(numbers) < self._at_once
-            if numbers and not (is_next and size + own <= _IN_MEMORY):
+            if numbers and not (is_next and size + own <= self._most):
                 yield numbers, start
                 numbers, self._at_once = [], min(2 * self._at_once, _GROUPS)
             if not numbers:
@@ -176,15 +192,10 @@ class Scan:
             self._at_once = min(2 * self._at_once, _GROUPS)
 
     def _wanted_groups(
-        self,
-        found: Any,
-        stream: BinaryIO,
-        file: FileEntry,
-        ranges: Ints | None,
-        begins: tuple[int, int] | None,
+        self, found: VerifiedFile, file: FileEntry, ranges: Ints | None, begins: tuple[int, int] | None
     ) -> Iterator[tuple[int, int]]:
         """Yield the number and the first position of each row group to read."""
-        hidden, groups = self._snapshot.masks.hidden(file.path), self._groups(stream, file)
+        hidden, groups = self._snapshot.masks.hidden(file.path), self._groups(found, file)
         start = 0
         for number in range(found.metadata.num_row_groups):
             rows = found.metadata.row_group(number).num_rows
@@ -195,7 +206,7 @@ class Scan:
                 yield number, start
             start += rows
 
-    def _groups(self, stream: BinaryIO, file: FileEntry) -> set[int] | range:
+    def _groups(self, found: VerifiedFile, file: FileEntry) -> set[int] | range:
         """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
         expression, columns = self._filter.expression, self._filter.columns
         forms, own = self._forms, self._forms.schema(file.form)
@@ -204,28 +215,42 @@ class Scan:
         )
         if expression is None or not all(as_now):
             return range(1 << 62)
-        fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
-        return {group.id for group in fragment.subset(filter=expression).row_groups}
+        with found.stream() as stream:
+            source = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
+            fragment = ds.ParquetFileFormat().make_fragment(source)
+            return {group.id for group in fragment.subset(filter=expression).row_groups}
 
-    def _of_groups(self, found: Any, file: FileEntry, numbers: list[int], start: int, hidden: Ints) -> Iterator[Any]:
+    def _of_groups(
+        self, found: VerifiedFile, file: FileEntry, numbers: list[int], start: int, hidden: Ints
+    ) -> Iterable[Any]:
+        """Return the wanted rows of row groups as pa.RecordBatches: an iterator that reads later, for large ones."""
+        groups = [found.metadata.row_group(number) for number in numbers]
+        size, count = sum(group.total_byte_size for group in groups), sum(group.num_rows for group in groups)
+        rows = None if size <= self._most else batch_rows(count, size)
+        batches = self._batches(found, file, numbers, start, hidden, rows)
+        return [*batches] if rows is None else batches
+
+    def _batches(
+        self, found: VerifiedFile, file: FileEntry, numbers: list[int], start: int, hidden: Ints, rows: int | None
+    ) -> Iterator[Any]:
+        """Yield wanted rows as pa.RecordBatches. rows: at once; None: all."""
         names = self._forms.stored(file.form, self._read.names)
-        for rows in _tables(found, numbers, names, self._threads):
-            end = start + rows.num_rows
-            first, last = np.searchsorted(hidden, [start, end])
-            live = _without(rows, hidden[first:last] - start)
-            chosen = self._filter.of(self._forms.evolved(live, file.form, self._read))
-            yield from chosen.select(self._wanted.names).to_batches()
-            start = end
+        with self._damage_of(file), found.opened() as parquet:
+            for table in _tables(parquet, numbers, names, rows, threads=self._threads):
+                end = start + table.num_rows
+                first, last = np.searchsorted(hidden, [start, end])
+                live = _without(table, hidden[first:last] - start)
+                chosen = self._filter.of(self._forms.evolved(live, file.form, self._read))
+                yield from chosen.select(self._wanted.names).to_batches()
+                start = end
 
 
-def _tables(found: Any, numbers: list[int], names: list[str], threads: bool) -> Iterator[Any]:
-    """Yield the rows of row groups: at once unless they are large."""
-    groups = [found.metadata.row_group(number) for number in numbers]
-    size, count = sum(group.total_byte_size for group in groups), sum(group.num_rows for group in groups)
-    if size <= _IN_MEMORY:
-        yield found.read_row_groups(numbers, columns=names, use_threads=threads).select(names)
+def _tables(parquet: Any, numbers: list[int], names: list[str], rows: int | None, *, threads: bool) -> Iterator[Any]:
+    """Yield the rows of row groups. rows: at once; None: all, which is faster. threads: for the columns of these."""
+    if rows is None:
+        yield parquet.read_row_groups(numbers, columns=names, use_threads=False).select(names)
         return
-    for batch in found.iter_batches(batch_rows(count, size), row_groups=numbers, columns=names, use_threads=threads):
+    for batch in parquet.iter_batches(rows, row_groups=numbers, columns=names, use_threads=threads):
         yield pa.Table.from_batches([batch]).select(names)
 
 

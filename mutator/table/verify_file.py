@@ -22,7 +22,7 @@ from mutator.engine.blocks.tombstone_columns import waits
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.events import BESIDE
-from mutator.engine.versions.live_rows import verified_file
+from mutator.engine.versions.stored_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import command, counted
 from mutator.errors.failpoints import failpoint

@@ -26,7 +26,8 @@ from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import taken_rows
 from mutator.errors import ConfigError, DataError, StateError
 from mutator.frames.rejected import parsed_rows
 from mutator.pipeline.explain.master import explain_master

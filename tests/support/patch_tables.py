@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.versions.live_rows import LiveRows, taken_rows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import taken_rows, taken_tombstones
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders
 from mutator.rules.merge_functions import parse_choice
 from mutator.rules.merged_fields import MergedField, Merging

@@ -19,7 +19,7 @@ from mutator.dataset.file_entry import TOMBSTONES
 from mutator.dataset.side_columns import read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.versions.live_rows import taken_tombstones
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.frames.dataset import Dataset
 from mutator.rules.typed_values import comparable
 from mutator.storage import storage_for

@@ -10,7 +10,7 @@ import pytest
 
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.engine.versions import delta_files, live_rows
+from mutator.engine.versions import delta_files, stored_rows
 from mutator.errors import ConfigError, StateError
 from mutator.storage.local import LocalStorage
 from mutator.table import apply, scan
@@ -100,18 +100,18 @@ def test_a_file_that_is_not_the_one_that_was_written_is_an_error(place, pattern,
 
 def test_a_large_file_that_a_storage_sends_twice_is_verified_twice(place, monkeypatch):
     [*_, newest] = files(place, "_mutator/table/rows/version_id=*/*.rows")
-    verified = scan.verified_file
+    verified = scan.VerifiedFile
 
     def damaged_between(table, stored):
-        stream = verified(table, stored)
+        found = verified(table, stored)
         content = newest.read_bytes()
         assert NAME.encode() in content
         newest.write_bytes(content.replace(NAME.encode(), NAME.upper().encode()))
-        return stream
+        return found
 
     monkeypatch.setattr(LocalStorage, "holds", False)
-    monkeypatch.setattr(live_rows, "IN_MEMORY", 0)
-    monkeypatch.setattr(scan, "verified_file", damaged_between)
+    monkeypatch.setattr(stored_rows, "IN_MEMORY", 0)
+    monkeypatch.setattr(scan, "VerifiedFile", damaged_between)
     with pytest.raises(StateError, match=newest.name):
         rows(Table(str(place)))
 

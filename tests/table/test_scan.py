@@ -137,11 +137,11 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
     rows = [{"id": number, "ts": 1, "store": number % 2, "price": number} for number in range(12)]
     put(table, tmp_path / "a.parquet", rows)
     read, files = [], []
-    tables, verified = scan._tables, scan.verified_file
+    tables, verified = scan._tables, scan.VerifiedFile
     monkeypatch.setattr(
-        scan, "_tables", lambda found, numbers, *others: read.extend(numbers) or tables(found, numbers, *others)
+        scan, "_tables", lambda one, groups, *rest, **more: read.extend(groups) or tables(one, groups, *rest, **more)
     )
-    monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
+    monkeypatch.setattr(scan, "VerifiedFile", lambda path, data: files.append(data.path) or verified(path, data))
 
     assert [row["id"] for row in rows_of(table.scan(["id"], "store = 1 and price > 8"))] == [9, 11]
 
@@ -169,11 +169,11 @@ def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(
         rows = [{"id": number, "ts": version, "store": number % 2, "v": version} for number in range(version, 64, 3)]
         put(table, tmp_path / f"{version}.parquet", rows)
     read, files = [], []
-    tables, verified = scan._tables, scan.verified_file
+    tables, verified = scan._tables, scan.VerifiedFile
     monkeypatch.setattr(
-        scan, "_tables", lambda found, numbers, *others: read.extend(numbers) or tables(found, numbers, *others)
+        scan, "_tables", lambda one, groups, *rest, **more: read.extend(groups) or tables(one, groups, *rest, **more)
     )
-    monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
+    monkeypatch.setattr(scan, "VerifiedFile", lambda path, data: files.append(data.path) or verified(path, data))
 
     assert rows_of(table.scan(["id", "v"], "id = 8 and store = 0")) == [{"id": 8, "v": 2}]
     assert len(files) == len(read) == 1

@@ -4,7 +4,8 @@ version_steps     an apply as map, shuffle and reduce
 apply_task        the reduce task: winners in, delta files out
 meeting           winners meet live rows, as the register decides
 key_search        the live rows with the keys of winners (keys_by_bucket; met_rows: their order values and contents)
-live_rows         rows of live files, and entries of their key indexes (kept_indexes, earlier_forms, old_values)
+live_rows         rows of live files, and entries of their key indexes (earlier_forms, old_values)
+stored_rows       the files: opened, verified, and their rows at some positions
 delta_files       the files that a version adds (index_files)
 second_decisions  what an apply changes because other writers were faster (common_keys)
 absent            the deletes of a full snapshot

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.storage import progress

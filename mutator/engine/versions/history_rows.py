@@ -23,7 +23,8 @@ from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.confirmations import FIELD, OrderLists, expanded
 from mutator.engine.versions.events import BESIDE
-from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.stored_rows import taken_rows
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.history import EventColumns, Versions, shown_times, versions_of

@@ -14,8 +14,9 @@ from mutator.engine.blocks.tombstone_columns import waiting_rows, with_beside
 from mutator.engine.carried import WantedKeys
 from mutator.engine.receipts import Key
 from mutator.engine.versions.key_search import Search
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_value
 from mutator.rules.register import RECORD, TOMBSTONE, Old

@@ -5,33 +5,30 @@ The key indexes that were used last. Their number and their memory are bounded, 
 
 from __future__ import annotations
 
-import io
-import posixpath
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset import checksum
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import side_statistics, taken_sides
 from mutator.dataset.versions.key_index import KeyIndex, WantedHashes
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
-from mutator.dataset.versions.packs import content_of, damaged, inline_of
+from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.earlier_forms import EarlierForms
+from mutator.engine.versions.stored_rows import opened_file, stays_verified, taken_rows, verified_file
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
-from mutator.formats.files.parquet import opened
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
@@ -39,7 +36,6 @@ from mutator.rules.merged_fields import of_fields
 from mutator.rules.order_columns import converted_orders, flags
 from mutator.rules.register import no_sides
 from mutator.rules.row_hash import RowHashes, row_hashes
-from mutator.storage import blocks, storage_for
 
 _MOST = 1 << 14  # indexes: each may be a mapping, of which a process has at most 65,530 (vm.max_map_count)
 _MEMORY = 1 << 28  # bytes
@@ -83,8 +79,6 @@ class KeptIndexes:
                 self._memory -= memory
 
 
-IN_MEMORY = 64 << 20  # bytes of a remote file that is read once
-_BATCH = 1 << 12  # rows that are decoded at once
 _MANY = 64  # times the rows that are read of a file are all of its rows at least, if they are many
 
 
@@ -302,99 +296,3 @@ class LiveRows:
         except NotReadable as fault:
             raise damaged(self.snapshot.table, file, fault) from None
         return trusted_block(batches, positions, layout)
-
-
-def taken_rows(
-    table: str, data: FileEntry, rows: int, positions: Ints, names: Sequence[str], *, is_verified: bool = False
-) -> list[Any]:
-    """Return the rows of a Parquet file of a table at some positions: a pa.Table for each row group that has any.
-
-    rows: of the file. positions: ascending. names: of the wanted columns. is_verified: as of ``opened``.
-    """
-    try:
-        with faults("Parquet"), opened_file(table, data) as stream:
-            file = opened(stream, is_verified=is_verified)
-            if file.metadata.num_rows != rows:
-                raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
-            return list(_taken(file, positions, names))
-    except NotReadable as fault:
-        raise damaged(table, data, fault) from None
-
-
-def _taken(file: Any, positions: Ints, names: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows at some positions of each row group that has any, a pa.Table."""
-    start = 0
-    for number in range(file.metadata.num_row_groups):
-        end = start + file.metadata.row_group(number).num_rows
-        first, last = np.searchsorted(positions, [start, end])
-        if first < last:
-            wanted = positions[first:last] - start
-            yield _head(file, number, list(names), int(wanted[-1]) + 1).select(names).take(pa.array(wanted))
-        start = end
-
-
-def _head(file: Any, number: int, names: list[str], count: int) -> Any:
-    """Return the first rows of a row group, a pa.Table of at least ``count`` rows."""
-    if count > file.metadata.row_group(number).num_rows // 2:  # this is faster than batches
-        return file.read_row_group(number, columns=names, use_threads=False)
-    found = []
-    for batch in file.iter_batches(_BATCH, row_groups=[number], columns=names, use_threads=False):
-        found.append(batch)
-        count -= batch.num_rows
-        if count <= 0:
-            break
-    return pa.Table.from_batches(found)
-
-
-def opened_file(table: str, stored: FileEntry) -> BinaryIO:
-    """Open a file of a table for reading. Raises StateError if it is lost or has another size."""
-    content = inline_of(table, stored)
-    if content is not None:
-        return io.BytesIO(content)
-    path = posixpath.join(table, stored.path)
-    try:
-        stream = storage_for(path).open(path)
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        raise damaged(table, stored, "it is missing") from None
-    size = stream.seek(0, 2)
-    stream.seek(0)
-    if size != stored.bytes:
-        stream.close()
-        raise damaged(table, stored, f"it has {size:,} bytes and should have {stored.bytes:,}")
-    return stream
-
-
-def verified_file(table: str, stored: FileEntry) -> BinaryIO:
-    """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
-    path = posixpath.join(table, stored.path)
-    if not stored.is_apart or (stored.bytes <= IN_MEMORY and not storage_for(path).holds):
-        return io.BytesIO(content_of(table, stored))
-    stream = opened_file(table, stored)
-    found = checksum.of_blocks(blocks(stream), checksum.chunk_of(stored.checksum))
-    if found != stored.checksum:
-        stream.close()
-        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
-    stream.seek(0)
-    return stream
-
-
-def stays_verified(table: str, stored: FileEntry) -> bool:
-    """Return whether the stream of ``verified_file`` gives the bytes that were verified: it is local, or in memory.
-
-    A large file of a remote storage is sent twice, and the second time its bytes may differ.
-    """
-    return not stored.is_apart or stored.bytes <= IN_MEMORY or storage_for(posixpath.join(table, stored.path)).holds
-
-
-def taken_tombstones(table: str, data: FileEntry, rows: int, positions: Ints) -> Any:
-    """Return the tombstones of a file at some positions, a pa.Table. rows: of the file."""
-    try:
-        with faults("Parquet"), io.BytesIO(content_of(table, data)) as stream:
-            found = opened(stream).read()
-            if found.num_rows != rows:
-                raise NotReadable(f"it has {found.num_rows:,} rows and should have {rows:,}")
-            return found.take(pa.array(positions)).combine_chunks()
-    except NotReadable as fault:
-        raise damaged(table, data, fault) from None

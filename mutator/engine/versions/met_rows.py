@@ -16,8 +16,9 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.fold import RowsInPlace
 from mutator.engine.blocks.tombstone_columns import met_records
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.errors import MutatorError
 from mutator.formats.values.nested import nulls
 from mutator.plan.reading import Reading

@@ -13,9 +13,10 @@ from mutator.dataset.versions.key_index import decoded_keys
 from mutator.engine.blocks.tombstone_columns import beside_columns, cleared, waiting_rows, with_beside
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows
 from mutator.engine.versions.old_values import tombstone_rows
+from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan

@@ -131,14 +131,15 @@ def _repeating(table: Any) -> Any:
     return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]
 
 
-def opened(stream: BinaryIO, *, is_verified: bool = False) -> Any:
+def opened(stream: BinaryIO, *, is_verified: bool = False, metadata: Any = None) -> Any:
     """Return the pq.ParquetFile of a stream, whose pages are verified when they are read.
 
     is_verified: whether all bytes of the stream were compared with a checksum, so that the pages need not be.
+    metadata: a pq.FileMetaData, so that the footer is not read again.
     """
     # INT96 timestamps are read as microseconds, Spark's unit: nanoseconds have too short a range.
     options = {"page_checksum_verification": not is_verified, "coerce_int96_timestamp_unit": "us"}
-    file = pq.ParquetFile(stream, **options)
+    file = pq.ParquetFile(stream, metadata=metadata, **options)
     return _WithInstants(stream, metadata=file.metadata, **options) if "INT96" in _physical_types(file) else file
 
 
