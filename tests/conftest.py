@@ -143,7 +143,7 @@ def only_own_spark(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hide the Spark session of other tests, so that commands choose a runner as if they were alone."""
     with pytest.MonkeyPatch.context() as patch:
         if not {"sc", "hive"} & set(request.fixturenames):
-            patch.setattr(runners, "_configured_spark", lambda: None)
+            patch.setattr(runners, "configured_spark", lambda: None)
         yield
 
 

@@ -47,7 +47,12 @@ def test_an_installed_package_has_its_types_and_its_licence(built):
     assert {described.get("License"), described.get("License-Expression")} >= {"Apache-2.0"}
     assert described["License-File"] == "LICENSE"
     assert "LICENSE" in (info / "SOURCES.txt").read_text().split()
-    assert (info / "entry_points.txt").read_text().split() == ["[console_scripts]", "mutator", "=", "mutator.cli:entry"]
+    assert (info / "entry_points.txt").read_text().split() == [
+        "[console_scripts]",
+        "mutator",
+        "=",
+        "mutator.__main__:entry",
+    ]
     templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("templates/*")}
     samples = {path for path in (ROOT / "sample_data").rglob("*.*") if path.is_file()}
     assert installed == modules | templates | {"mutator/py.typed"} | {

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
+from mutator.engine.local.fork_server import begin_processes
 from mutator.engine.local.local_runner import local_runner, prepare_machine
-from mutator.engine.local.processes import begin_processes, workers_for, workers_of
+from mutator.engine.local.processes import workers_for, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.usable_cores import usable_cores
 from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
-from mutator.plan.runner_choice import RunnerChoice, choose_runner, shared_processes_for
+from mutator.plan.runner_choice import RunnerChoice, choose_runner, configured_spark, is_connected, shared_processes_for
 from mutator.plan.splits import INFLATED
 from mutator.rules.file_names import COMPRESSIONS
 from mutator.rules.known_formats import FORMATS
@@ -63,7 +62,7 @@ def choice_for(wanted: str, bytes_: int, stored: int | None = None) -> RunnerCho
 
     bytes_: to be read, uncompressed. stored: bytes of the files; None for as many.
     """
-    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark(), stored, connect=_is_connected())
+    return choose_runner(wanted, bytes_, usable_cores(), configured_spark(), stored, connect=is_connected())
 
 
 @contextmanager
@@ -76,7 +75,7 @@ def runner_for(wanted: str, context: Context, bytes_: int) -> Iterator[tuple[Run
 
 def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:
     """Choose a runner for files that no plan has counted: they are listed, unless it is Spark anyway."""
-    is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None and not _is_connected())
+    is_spark = wanted == "spark" or (wanted == "auto" and configured_spark() is not None and not is_connected())
     return choice_for(wanted, 0 if is_spark else sum(map(bytes_at, paths)))
 
 
@@ -134,19 +133,3 @@ def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:
     from mutator.engine.local.processes import Processes  # loads multiprocessing
 
     return Processes(count)
-
-
-def _is_connected() -> bool:
-    """Return whether Spark of this process is Spark Connect: a session of it is running, or one is configured."""
-    return "SPARK_CONNECT_MODE_ENABLED" in os.environ or "SPARK_REMOTE" in os.environ
-
-
-def _configured_spark() -> str | None:
-    """Return how a Spark master is configured for this process; None if it is not."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return "spark-submit started this process"
-    if "MASTER" in os.environ:
-        return "MASTER is set"
-    spark = sys.modules.get("pyspark")  # it takes half a second to import
-    running = spark is not None and spark.SparkContext._active_spark_context is not None
-    return "a Spark session is running in this process" if running else None

@@ -3,6 +3,8 @@
 Spark takes seconds to start. A merge that reads little is done before that.
 """
 
+import os
+import sys
 from dataclasses import dataclass
 
 RUNNERS = ("auto", "local", "spark")
@@ -85,3 +87,19 @@ def threads_for(bytes_: int, cores: int) -> int:
 def shared_processes_for(bytes_: int, cores: int) -> int:
     """Return the number of processes that many merges share. bytes_: of all of them."""
     return 1 if bytes_ <= _MANY else max(cores, 1)
+
+
+def is_connected() -> bool:
+    """Return whether Spark of this process is Spark Connect: a session of it is running, or one is configured."""
+    return "SPARK_CONNECT_MODE_ENABLED" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def configured_spark() -> str | None:
+    """Return how a Spark master is configured for this process; None if it is not."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "spark-submit started this process"
+    if "MASTER" in os.environ:
+        return "MASTER is set"
+    spark = sys.modules.get("pyspark")  # it takes half a second to import
+    running = spark is not None and spark.SparkContext._active_spark_context is not None
+    return "a Spark session is running in this process" if running else None

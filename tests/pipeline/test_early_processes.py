@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mutator import __main__
 from mutator.cli.program import main
 from mutator.pipeline import runners
 from mutator.pipeline.runners import begin_processes_for
@@ -43,6 +44,27 @@ def test_large_files_need_processes(runner: str, size: int, begins: int, begun: 
     assert len(begun) == begins
 
 
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        (["--feed={large}"], True),
+        (["--master", "{directory}", "--runner", "local"], True),
+        (["--feed", "{small}", "--output", "missing"], False),
+        (["--feed={large}", "--runner=spark"], False),
+    ],
+)
+def test_the_command_knows_it_by_its_words(
+    words: list[str], needs: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(__main__, "usable_cores", lambda: 2)
+    monkeypatch.setattr(__main__, "configured_spark", lambda: None)
+    (tmp_path / "part").mkdir()
+    large, small = sized(tmp_path / "part" / "a.csv", LARGE), sized(tmp_path / "b.csv", SMALL)
+    given = [word.format(large=large, small=small, directory=tmp_path) for word in words]
+    assert __main__._needs_processes(["run", *given]) is needs
+    assert not __main__._needs_processes(["verify", *given])
+
+
 def test_a_run_begins_them_before_it_reads_its_inputs(begun: list[None], tmp_path: Path) -> None:
     sized(tmp_path / "a.csv", LARGE)
     paths = ["--master", "none", "--feed", str(tmp_path / "a.csv"), "--output", str(tmp_path / "output")]
@@ -55,7 +77,8 @@ def test_workers_come_from_the_process_that_began_early() -> None:
     program = f"""
         import os
         from multiprocessing import forkserver
-        from mutator.engine.local.processes import Processes, begin_processes
+        from mutator.engine.local.fork_server import begin_processes
+        from mutator.engine.local.processes import Processes
 
         begin_processes()
         early = forkserver._forkserver._forkserver_pid

@@ -13,5 +13,5 @@ from mutator.pipeline import runners
 def applies_here() -> Iterator[None]:
     """Merge on Spark only DataFrames, and what a test says: a module that imports this does so in all its tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runners, "_configured_spark", lambda: None)
+        patch.setattr(runners, "configured_spark", lambda: None)
         yield

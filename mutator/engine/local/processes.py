@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mutator.engine.each import checked, guarded
+from mutator.engine.local.fork_server import context, submitting
 from mutator.engine.runner import Watch, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory
 from mutator.engine.usable_cores import usable_cores
@@ -29,7 +27,6 @@ from mutator.storage import progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
-    from multiprocessing.context import ForkServerContext
 
 _INTERVAL = 0.2  # seconds between two calls of a watch, at most
 
@@ -122,11 +119,6 @@ def workers_of(processes: int, threads: int = 1) -> Iterator[Workers | None]:
         yield None
 
 
-_PRELOADED = ("mutator.engine.preload",)
-_LONGEST = 64  # bytes of a temporary directory; a socket's path has 103 on macOS, of which multiprocessing needs 33
-_submitting = threading.Lock()
-
-
 class Processes:
     """A bounded number of processes, which start when they are needed."""
 
@@ -153,7 +145,7 @@ class Processes:
             raise error("worker.killed") from None
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
-        with _submitting, _without_main():
+        with submitting():
             if self._pool is None or self._pool._broken:  # another table's worker was killed
                 self._pool = _pool_of(self.count, self._counted())
             return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
@@ -181,70 +173,10 @@ class Processes:
                 process.kill()
 
 
-def begin_processes() -> None:
-    """Begin to start the process that others are forked from. It loads its modules while this process goes on."""
-    from multiprocessing import forkserver, resource_tracker
-
-    with _submitting, _without_main():
-        _context()
-        resource_tracker.ensure_running()  # lets signals through
-        with _without_interrupts():
-            forkserver.ensure_running()
-
-
-def _context() -> ForkServerContext:
-    import multiprocessing
-
-    _shorten_socket_paths()
-    # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(_PRELOADED))
-    return context
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Let a process that is started meanwhile never see Ctrl-C, which its parent does."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _pool_of(count: int, directory: str | None) -> ProcessPoolExecutor:
     from concurrent.futures import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(count, _context(), _begin, (directory,))
-
-
-def _shorten_socket_paths() -> None:
-    """Let ``multiprocessing`` keep its sockets in a system directory if their paths would be too long for a socket.
-
-    It keeps them in a directory of its own below the temporary one, which it makes when it is first asked for it.
-    """
-    from multiprocessing import util
-
-    before = tempfile.gettempdir()
-    if len(os.fsencode(before)) <= _LONGEST:
-        return
-    short = next((one for one in ("/tmp", "/var/tmp", "/dev/shm") if os.access(one, os.W_OK | os.X_OK)), before)
-    try:
-        tempfile.tempdir = short
-        util.get_temp_dir()
-    finally:
-        tempfile.tempdir = before
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Hide the program from ``multiprocessing``, which would run it again in each process that it starts."""
-    program = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
+    return ProcessPoolExecutor(count, context(), _begin, (directory,))
 
 
 def _begin(directory: str | None) -> None:
