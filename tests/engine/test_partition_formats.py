@@ -151,8 +151,9 @@ def test_soak_formats(seed):
         formats = rng.sample(["avro", "parquet", "orc"], 3)
         scope = rng.choice(["table", "partition"])
         with scratch() as work:
-            expected = run_all(work / "text", world, scope, ["text"])
-            for file_format in COLUMNS:
+            first, *others = COLUMNS if world.beside else ["text", *COLUMNS]
+            expected = run_all(work / first, world, scope, [first])
+            for file_format in others:
                 assert run_all(work / file_format, world, scope, [file_format]) == expected, file_format
             assert run_all(work / "many", world, scope, formats) == expected
 
