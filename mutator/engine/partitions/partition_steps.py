@@ -122,9 +122,22 @@ def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: Exi
         known = plan.master and replace(plan.master, parts=())
         shared = stack.enter_context(runner.shared(replace(plan, master=known)))
     if plan.master is not None:
-        found = found.reading(None)  # only the tasks learn which files may contain winners: perhaps all of the master
+        found = found.reading(_bytes_to_search(plan))
     # -> (section, sizes, table), ...
     return plan, found.map(partial(_place, staging), shared)
+
+
+def _bytes_to_search(plan: Plan) -> int | None:
+    """Return about how many bytes the search for winners reads; None for perhaps all of the master.
+
+    Only the tasks learn which files may contain winners. Nearly all keys of an insert overwrite are new, or those of
+    the partitions that it replaces. If many are not, threads of this process read their files, which takes longer.
+    """
+    assert plan.master is not None
+    if plan.operation != "insert_overwrite":
+        return None
+    files = (part for one in plan.replaced & plan.master.partitions.keys() for part in plan.master.partitions[one].data)
+    return plan.bytes_to_place + sum(part.bytes for part in files)
 
 
 def _replacing(runner: Runner, plan: Plan, directories: Iterable[Collection[str]]) -> Plan:
