@@ -5,9 +5,9 @@ in one step, so every reader sees either the old table or the new one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.partition_paths import values_of
 
 Partition = tuple[str | None, ...]  # a value for each partition field, as text; None is NULL

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mutator.bridge.contract import BridgeFile, BridgeTable, files_of
@@ -23,6 +23,7 @@ from mutator.dataset.manifest import DIRECTORY
 from mutator.dataset.numbered_log import NumberedLog
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import first_few, is_run_id
 from mutator.storage import Storage, entries_of, link_or_copy, storage_for
 

@@ -18,7 +18,7 @@ import posixpath
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.escaped import separates
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.pipeline.merge import Prepared, carry_out, prepare

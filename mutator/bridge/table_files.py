@@ -2,13 +2,13 @@
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from mutator.bridge.contract import BridgeFile
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS

@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import attrgetter
@@ -26,6 +25,7 @@ from mutator.dataset.manifest import rows_of
 from mutator.dataset.state import KnownFeed, State, spec_without_key
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.file_format import Dialect

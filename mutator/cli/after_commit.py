@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import commit_is_made, signals_after_commit_wait
+from mutator.errors.quick_dataclass import dataclass
 
 
 @dataclass

@@ -5,8 +5,9 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
+
+from mutator.errors.quick_dataclass import dataclass
 
 Value = TypeVar("Value")
 _PATHS = {

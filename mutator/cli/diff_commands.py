@@ -13,7 +13,7 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from mutator.config.definitions import published
 from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import located_to_write
 
 _VERSION = re.compile(r"(.+)@([^@/]+)")

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from mutator.cli.messages import warn
 from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import Interrupted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage.contract import matching_part
 
 HTML = option("--html", metavar="FILE", help="also write the report as a page of HTML (extra: report)")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 from mutator.config.definitions import OF_FIELDS, SETTINGS, published
 from mutator.config.sources import suggestion
+from mutator.errors.quick_dataclass import dataclass
 
 Options = Mapping[str, argparse.Action]  # every spelling, also those that help hides
 _KINDS = {"int": "a whole number", "float": "a number"}

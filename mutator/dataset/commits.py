@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mutator.config.feed_settings import keeps_history
 from mutator.dataset.file_entry import OF_HISTORY, FileEntry
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.absences import Absence, Part
 from mutator.rules.epochs import EPOCHS
 

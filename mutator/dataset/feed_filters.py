@@ -12,7 +12,7 @@ A search reads the end of the file, and of each filter the page with the block o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +21,7 @@ from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, PagedFile, open_paged
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.bloom_filter import BLOCK, block_of, filter_of, may_contain
 from mutator.rules.key_hash import Hashes
 from mutator.storage import storage_for

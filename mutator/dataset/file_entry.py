@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from mutator.errors.quick_dataclass import dataclass
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
 # Roles of files with rows; all others are side files. The last two are of a table with history.

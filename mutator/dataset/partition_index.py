@@ -6,11 +6,11 @@ whole table, tombstones of records that never were in a partition have the direc
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.gc_pause import paused
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.partition_fields import PartitionField, parse_fields
 
 SPEC = "partitions"  # in the specification of a manifest

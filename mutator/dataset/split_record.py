@@ -4,7 +4,6 @@ A directory without it is not yet a split feed, as a directory without a manifes
 checksum, too.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
@@ -12,6 +11,7 @@ from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.file_entry import FileEntry, unsafe_path
 from mutator.dataset.manifest import side_files, side_members
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 
 FORMAT_VERSION = 1
 PATH = "_mutator/partition.json"

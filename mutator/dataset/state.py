@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from mutator.config.feed_settings import OF_ORDER
 from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import TOMBSTONES, Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.absences import Absence
 from mutator.rules.envelopes import OF_APPLIES, settings_after_apply
 from mutator.rules.epochs import EPOCHS

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from mutator.engine.blocks.tombstone_columns import with_each
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.split_content import Damage, RowSides, SplitContent
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.reading import SAMPLES, Reading

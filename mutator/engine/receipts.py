@@ -1,12 +1,13 @@
 """Receipts that the tasks of a merge return to the driver: counts, and the files they read and wrote."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.engine.file_outcomes import Packed
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.order_units import NO_UNITS, Future, Units
 

@@ -3,11 +3,12 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mutator.engine.file_outcomes import FileOutcomes
 from mutator.engine.receipts import DecidedReject, Key, LateOrders, MergeReceipt
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import SAMPLES
 from mutator.rules.order_units import UnitCounter, Units, joined
 from mutator.rules.truth_table import CLEARED, Decision

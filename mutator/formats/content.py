@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import quoted_value, setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.encodings import UTF8, lost
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Read the rows of a typed or delimited file, or of a byte range of it, as batches of one schema."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable, Window, unreadable
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS

@@ -7,7 +7,7 @@ count twice when a task is retried.
 import heapq
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import Any
 
@@ -30,6 +30,7 @@ from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.feed_rows import FileRows, feed_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched

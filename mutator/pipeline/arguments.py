@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
@@ -16,6 +16,7 @@ from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error, parts
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import said_to
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, ARROW_TABLE, RDD, SPARK, described, is_connect, kind_of
 from mutator.pipeline.master_settings import chained_settings

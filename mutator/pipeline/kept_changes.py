@@ -5,7 +5,6 @@ It names the files and the run; its name is hidden, so that other programs read 
 """
 
 import posixpath
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksum, checksummed_json
@@ -18,6 +17,7 @@ from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.change_feed import change_files, readable_name
 from mutator.rules import file_names
 from mutator.storage import entries_of, located_to_write, read_if_exists, storage_for

@@ -11,13 +11,14 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.errors.quick_dataclass import dataclass
 from mutator.errors.version import VERSION
 from mutator.storage import dataset_name
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.exceptions import noted, said_to
 from mutator.errors.interrupts import check_signals
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.frames.scratch import Scratch

@@ -7,11 +7,12 @@ directory that a node exporter reads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mutator.errors import error
 from mutator.errors.exceptions import SET_ASIDE_CODE
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, RARE_OUTCOMES
 
 _SIDES = (("feed", FEED_OUTCOMES, RARE_OUTCOMES), ("master", MASTER_OUTCOMES, ("truncated",)))

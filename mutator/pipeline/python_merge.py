@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.errors import error
 from mutator.errors.exceptions import said_to
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments

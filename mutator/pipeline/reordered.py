@@ -11,7 +11,7 @@ import posixpath
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
@@ -21,6 +21,7 @@ from mutator.engine.runner import Runner
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.parts import place, setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.master_settings import manifest_at
 from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.reports.printed import PrintedReport

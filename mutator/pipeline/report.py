@@ -1,7 +1,7 @@
 """The report of ``mutator run``."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from typing import Any
 
 from mutator.dataset.manifest import CHANGES, DIRECTORY
@@ -10,6 +10,7 @@ from mutator.engine.receipts import Key
 from mutator.errors import error
 from mutator.errors.display import OUT, counted, key_text, one_line, without_secrets
 from mutator.errors.parts import plain
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects

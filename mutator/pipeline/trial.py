@@ -4,7 +4,6 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.split_content import FLOOR
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.pipeline.merge import carry_out, prepare

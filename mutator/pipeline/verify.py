@@ -10,7 +10,6 @@ import logging
 import posixpath
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import command, counted, key_text, printable
 from mutator.errors.parts import plain
+from mutator.errors.quick_dataclass import dataclass
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.reports.printed import PrintedReport

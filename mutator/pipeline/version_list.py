@@ -5,11 +5,12 @@ A base and a table add the fields that only they have.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import Any, TypeVar
 
 from mutator.dataset.commits import Commit, FeedFile
 from mutator.errors.display import text_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sections import aligned
 from mutator.rules.truth_table import FEED_OUTCOMES, RARE_OUTCOMES, records_deleted
 

@@ -1,11 +1,12 @@
 """A version of a base or a table as reports and metrics know it: when it was made, of what, and how late."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from mutator.dataset.commits import Arrived, Commit
+from mutator.errors.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,9 @@
 A master without partitions is one partition without a directory.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.partition_paths import lacks_value, values_of
 
 

@@ -1,7 +1,7 @@
 """How files are read, as a frozen value: the part of a plan that a check, an answer and a merge have in common."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from mutator.dataset import checksum
 from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.side_columns import WAITING
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Block, BlockType
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.managed import PartitionedMaster

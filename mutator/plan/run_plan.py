@@ -4,7 +4,7 @@ Nothing asks the configuration after this: the executors, the accounting and the
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from mutator.config.audience import Audience
@@ -16,6 +16,7 @@ from mutator.dataset.manifest import damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.parts import place, setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source

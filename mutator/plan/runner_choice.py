@@ -5,7 +5,8 @@ Spark takes seconds to start. A merge that reads little is done before that.
 
 import os
 import sys
-from dataclasses import dataclass
+
+from mutator.errors.quick_dataclass import dataclass
 
 RUNNERS = ("auto", "local", "spark")
 # Bytes that this machine merges in half the time and memory of Spark on the same machine. No more has been measured.

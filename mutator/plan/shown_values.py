@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.config.settings import RowSpec, TextSpec, WordingSpec
@@ -10,6 +9,7 @@ from mutator.config.sources import suggestion
 from mutator.errors import error
 from mutator.errors.display import OUT
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.order_tuples import shown_order
 from mutator.rules.partition_fields import PartitionField

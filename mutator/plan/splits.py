@@ -1,9 +1,10 @@
 """The input files of a run, numbered and ranked, and the byte ranges that tasks read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mutator.dataset import checksum
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.encodings import UTF8

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 
 NULL, NOT_NULL = "is null", "is not null"
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")

@@ -13,8 +13,7 @@ All but the last are for envelopes whose rows are not rows of records yet (``unw
 read, whatever its format and the block type of its rows: what they return is all that is known of the file elsewhere.
 
 A row is an upsert or a delete of one record, a truncate (a delete of every record that is older), no mutation, or a
-reject. ``FileOperation`` is the envelope of files whose rows all do the same, and ``OpCodeField`` that of rows with an
-op code. Immutable, and the same in every process.
+reject. ``FileOperation`` is for files whose rows all do the same, ``OpCodeField`` for rows with an op code. Immutable.
 
 >>> codes = OpCodeField(field="op", delete_codes=frozenset({b"D"}), ignore_codes=frozenset({b"B"}))
 >>> said = codes.of_column(ByteColumn.of([b"U", b"D", b"B", b"U"]))
@@ -27,7 +26,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -35,6 +34,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.epochs import NO_EPOCHS, Epochs
 from mutator.rules.op_codes import is_truncate, presence

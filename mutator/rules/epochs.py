@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from mutator.errors.quick_dataclass import dataclass
 
 EPOCHS = "epochs"  # in a manifest: the newest one, by "", and those of sources with names
 UNNAMED = ""  # the sources without a name

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.order_units import date_digits, epoch_unit
 from mutator.rules.order_values import order_parser
 

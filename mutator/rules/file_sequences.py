@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.rules.timestamps import MONTHS
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from mutator.errors.display import quoted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.facts import (
     Facts,
     form_of,

@@ -22,13 +22,13 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.field_by_field import SetFields
 from mutator.rules.order_columns import flags, ranks

@@ -11,11 +11,12 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.register import RECORD, Bag, Events, Folded, KeyMet, Met, Old, Olds, Register, RowFields
 from mutator.rules.truth_table import Decision

@@ -14,7 +14,6 @@ top wins; where the tops are equal, the key is mixed if either fold is mixed or 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.key_moves import lowest

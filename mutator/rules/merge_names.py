@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from mutator.errors.quick_dataclass import dataclass
 
 NEWEST, BEST, ALL = "newest", "best", "all"  # entries that a function keeps
 TYPES = "long, decimal(PRECISION,SCALE) or text"

@@ -9,7 +9,6 @@ last delete is that of its tombstone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from mutator.errors import MutatorError, error
 from mutator.errors.display import key_text, quoted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags
 from mutator.rules.field_orders import FIELD_ORDERS, ordered, orders_of_fields
 from mutator.rules.merge_columns import (

@@ -8,11 +8,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from mutator.errors.parts import option, value_in_quotes, value_of_rows
+from mutator.errors.quick_dataclass import dataclass
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8

@@ -10,9 +10,9 @@ one, and may be given a name:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.partition_paths import directory_of
 from mutator.rules.timestamps import TICKS
 

@@ -23,13 +23,13 @@ but the last are *combined*. ``patched_key`` has the same rules in their textboo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints, exchanged, rows_between
 from mutator.rules.field_by_field import NEVER, FieldByField, SetFields, last_of, own_orders
 from mutator.rules.field_orders import FIELD_ORDERS, column_of_orders, orders_of_fields

@@ -9,7 +9,7 @@ elements of lists and maps follow the same rules, but none is left out. Nothing 
 import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from mutator.errors import error
 from mutator.errors.display import nearest_word
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
 

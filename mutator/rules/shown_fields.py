@@ -1,8 +1,9 @@
 """Which fields a report may show the values of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from mutator.errors.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.envelope import REJECTED, UPSERT, UPSERTS, Envelope, Operation
 from mutator.rules.order_values import order_parser
 from mutator.rules.snapshot_times import FirstTime

@@ -12,7 +12,7 @@ key, are in every row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.display import quoted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags
 from mutator.rules.order_columns import flags
 

@@ -11,8 +11,9 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from mutator.errors.quick_dataclass import dataclass
 
 
 class Counts(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from mutator.config.settings import Config, OperationSpec
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
@@ -20,6 +20,7 @@ from mutator.errors.exceptions import said_to
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.errors.parts import CURE, setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.accounting import Result, add_up
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check

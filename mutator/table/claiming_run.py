@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from mutator.dataset.commits import ABANDON, Claim, Commit, FeedFile, next_time, time_text
@@ -12,6 +11,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mutator.dataset.checksum import whole
@@ -30,6 +29,7 @@ from mutator.dataset.versions.table_codec import STRAY, written_list
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, aligned, ended, noted, said
 from mutator.rules.file_names import new_run_id, run_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.table_codec import CHECKPOINT, GONE, NAMED, REPLACED, STRAY
 from mutator.errors import suppressed
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.truth_table import RARE
 from mutator.storage import entries_of
 from mutator.table.clean_removal import DeadRuns, dead_runs, mark_of, named_files

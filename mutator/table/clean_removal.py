@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -29,6 +28,7 @@ from mutator.dataset.versions.table_codec import read_list
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import run_of
 from mutator.storage import Entry, read_if_exists, storage_for, walk
 from mutator.table.version_times import time_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from mutator.engine.runner import each_on
 from mutator.engine.versions.close_history import close_units
 from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.history_rows import Meaning, is_closed
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.run_plan import Plan
 from mutator.storage.progress import expected
 from mutator.table.apply import OpenRunner

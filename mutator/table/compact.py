@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from mutator.engine.versions.moved_rows import MovedRows, Moves
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.plan.reading import Reading

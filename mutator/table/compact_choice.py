@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mutator.dataset.file_entry import DATA, OF_HISTORY, TOMBSTONES
 from mutator.dataset.partition_index import stored_fields
@@ -14,6 +14,7 @@ from mutator.engine.versions.compact_task import Unit
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.engine.versions.stored_rows import opened_file
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.row_filter import Filter
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import suppressed
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, said
 from mutator.pipeline.version_list import VersionEntry, column, entry_of

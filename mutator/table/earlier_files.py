@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import KeptKeys, Snapshot, added_files
 from mutator.errors import suppressed
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.order_columns import flags
 
 _NEAR = 32  # entries that are read rather than another snapshot

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import in_present_order
 from mutator.pipeline.explain.explained_feed import shown_content

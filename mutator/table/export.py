@@ -11,7 +11,7 @@ import posixpath
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from mutator.engine.versions.export_task import Exported, directories_of, finger
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, said
 from mutator.plan.merge_unit import MergeUnit

@@ -9,7 +9,7 @@ import posixpath
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -26,6 +26,7 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.parquet import table_writer
 from mutator.rules import schema_evolution as schemas
 from mutator.rules.file_names import new_run_id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.stored_rows import taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
 from mutator.pipeline.explain.key import Key, typed_key

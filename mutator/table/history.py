@@ -7,7 +7,7 @@ arrived in (``rules.history``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from mutator.engine.usable_cores import read_ahead
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.history_rows import EventPlace, HistoryRows, Meaning, holding, is_closed, units_of_history
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.row_filter import Filter, field_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import datetime
 
 from mutator.config import Config
 from mutator.dataset.commits import COMPACT, WITHOUT_ROWS
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors.quick_dataclass import dataclass
 from mutator.table.apply import OpenRunner
 from mutator.table.compact import CompactionDone, compact_table
 from mutator.table.compact_choice import Need

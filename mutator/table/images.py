@@ -8,7 +8,7 @@ in all other fields, which is enough to remove the record from a copy of the tab
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.stored_rows import opened_file, verified_file
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened

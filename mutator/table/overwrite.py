@@ -12,7 +12,7 @@ expires.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, order_bytes
 from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import from_texts, to_value

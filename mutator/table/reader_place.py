@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, change_bookmark
 from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, aligned, said
 from mutator.rules.version_names import Version

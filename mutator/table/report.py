@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.errors.display import command, counted, without_secrets
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.merge_warnings import merge_warnings
 from mutator.pipeline.op_codes import notes_on_kinds

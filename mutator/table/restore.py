@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.packs import damaged, inline_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors.display import counted, without_secrets
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.rules.envelopes import OF_APPLIES

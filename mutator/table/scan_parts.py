@@ -7,7 +7,7 @@ the parts were made, however many versions follow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mutator.dataset.state import KnownFeed
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where
 from mutator.table.outlived import reading

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.commits import TAG
 from mutator.dataset.versions.opening import check_version
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, aligned, said
 from mutator.rules.version_names import Version

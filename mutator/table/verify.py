@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import command, counted, printable
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, tombstones_in_words
 from mutator.table.apply import OpenRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from mutator.engine.versions.stored_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import command, counted
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults

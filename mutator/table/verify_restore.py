@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from mutator.dataset.versions.opening import base_of, open_snapshot
 from mutator.dataset.versions.packs import RESTORE, content_of, packs_of, unpacked, without_packs
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, suppressed
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
 from mutator.table.clean_plan import owned_by

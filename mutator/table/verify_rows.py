@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -22,6 +22,7 @@ from mutator.engine.runner import each_on
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError
 from mutator.errors.display import counted, key_text
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.verify import Difference
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.rows.format_choice import stored_row_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import mutator
 from mutator.cli import main
 from mutator.errors import ConfigError, DataError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import KeyFile, Window, Wrapped
 from mutator.formats.files import key_files
 from mutator.formats.files.file_format import Dialect

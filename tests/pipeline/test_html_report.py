@@ -6,13 +6,14 @@ import contextlib
 import re
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import mutator
 from mutator.cli import main
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.pictures import flow_of
 from mutator.pipeline.reports.printed import PageReport
 from mutator.pipeline.reports.sections import FactsBlock, ReportSection, TableBlock, cut

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from mutator.dataset.commits import Commit, FeedFile
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.version_list import VersionEntry, column, entry_of, versions_json, versions_text
 
 

@@ -1,10 +1,11 @@
 """Content of a file in memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import BinaryIO
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Window
 
 

@@ -214,7 +214,7 @@ def test_a_scan_reads_no_more_after_many_feeds(
 ) -> None:
     table = run(tmp_path, "whole", clock, 2 * MINUTE, 2)
     files = set[str]()
-    verified = scan.verified_file
-    monkeypatch.setattr(scan, "verified_file", lambda path, data: files.add(data.path) or verified(path, data))
+    verified = scan.VerifiedFile
+    monkeypatch.setattr(scan, "VerifiedFile", lambda path, data: files.add(data.path) or verified(path, data))
     rows_of(table.refresh())
     assert 0 < len(files) <= BUCKETS * MOST_FILES

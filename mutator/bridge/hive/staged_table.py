@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,7 @@ from mutator.bridge.contract import BridgeFile, files_of
 from mutator.bridge.hive.metastore import Metastore
 from mutator.engine.spark.jvm_log import spark_faults
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.partition_paths import DEFAULT, values_of
 
 # With these Spark would leave out rows of files that it cannot read.

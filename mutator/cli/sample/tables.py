@@ -5,10 +5,11 @@ only sell_id and acct_id together identify a sale.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Generic, Protocol, TypeVar
+
+from mutator.errors.quick_dataclass import dataclass
 
 Draw = Callable[[], float]  # returns the next number in [0, 1)
 Key = tuple[bytes, ...]

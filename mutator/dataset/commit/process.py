@@ -6,8 +6,10 @@ import json
 import os
 import socket
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
+
+from mutator.errors.quick_dataclass import dataclass
 
 _ZOMBIE = "Z"  # state of a process that has ended, but whose parent has not asked for its exit code
 

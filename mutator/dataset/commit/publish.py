@@ -13,7 +13,6 @@ is tested without Spark.
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mutator.dataset import manifest, split_record
@@ -23,6 +22,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import commit_is_made, deferred_signals
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import Storage, storage_for, walk
 
 _FEW = 8  # up to so many directories are made durable one by one

@@ -12,7 +12,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from mutator.dataset import checksum
 from mutator.errors import error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import entries_of, read_file, storage_for
 
 FIRST = 1  # number of the first entry that can be archived

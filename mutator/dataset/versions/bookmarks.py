@@ -24,7 +24,6 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,6 +31,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.version_names import is_name
 from mutator.storage import entries_of, read_if_exists, storage_for
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 

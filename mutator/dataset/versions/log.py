@@ -13,7 +13,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json, manifest
@@ -26,6 +25,7 @@ from mutator.dataset.versions.checkpoint import BASE, CHECKPOINT, MASKS, is_kept
 from mutator.dataset.versions.table_codec import members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE

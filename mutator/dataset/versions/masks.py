@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.packs import RESTORE, content_of, damaged
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Ints
 
 _OfFiles = dict[str, tuple[Ints, Ints, Any]]  # path -> hidden rows, touched rows, order values of these

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from mutator.dataset.versions.packs import damaged, inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import compact, expanded, flags, from_texts, to_column

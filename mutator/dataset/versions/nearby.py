@@ -17,11 +17,11 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import storage_for
 
 _KEPT = 32  # versions

@@ -7,7 +7,7 @@ table may have a million of them. Masks are read when they are needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -23,6 +23,7 @@ from mutator.dataset.state import State, first_state
 from mutator.dataset.versions.checkpoint import FILES, file_columns, files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 
 _MOST = 64  # versions that wait to be added: a table that is only read needs no merged keys

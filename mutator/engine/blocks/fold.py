@@ -5,7 +5,7 @@ Rows that stay where they are until it is known which of them are written, and i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import Columns, Mutations
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, Overrides
 from mutator.rules.key_moves import has_arrivals, lowest

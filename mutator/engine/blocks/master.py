@@ -5,7 +5,6 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from mutator.engine.receipts import SplitReceipt
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import RowSides, damage_of, damaged
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.reading import Reading

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Block, Hashes
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints

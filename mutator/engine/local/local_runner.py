@@ -12,7 +12,7 @@ import pickle
 import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory, scratch_error
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
 Choice = Callable[[int, Workers], Workers | None]  # of the workers of a stage, by the bytes that it reads

@@ -26,7 +26,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ from mutator.engine.receipts import SplitNumber, SplitReceipt
 from mutator.engine.split_content import DAMAGE, TALLY, Damage, check_tombstones, checksum_of, damage, damage_of
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from mutator.engine.runner import Shared, Work
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.spark.jvm_log import spark_faults
 from mutator.errors.exceptions import packed
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import progress
 from mutator.storage.progress import Counts
 

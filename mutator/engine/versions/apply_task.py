@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.meeting import Meeting
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +32,7 @@ from mutator.engine.versions.delta_files import (
 from mutator.engine.versions.indexed_rows import IndexedRows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.parquet import table_writer
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading

@@ -12,7 +12,6 @@ Nothing of the feed is read again: what the apply wrote, and the snapshot that i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -32,6 +31,7 @@ from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
 from mutator.engine.versions.key_search import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes

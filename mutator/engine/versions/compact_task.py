@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
 from mutator.errors.display import key_text
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.schema_rows import BadRows
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from mutator.dataset.file_entry import DATA
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.old_values import tombstone_rows
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints, chosen
 from mutator.rules.row_hash import RowHashes

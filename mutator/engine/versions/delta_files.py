@@ -10,7 +10,7 @@ import io
 import posixpath
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -39,6 +39,7 @@ from mutator.engine.task_files import create
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.parquet import table_writer
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints

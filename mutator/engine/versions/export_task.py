@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from mutator.engine.versions.extent_rows import ExtentRows
 from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan

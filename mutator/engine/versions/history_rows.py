@@ -8,7 +8,7 @@ versions anew only for keys with later events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from mutator.engine.versions.confirmations import FIELD, OrderLists, expanded
 from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.stored_rows import taken_rows
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
 from mutator.rules.history import EventColumns, Versions, shown_times, versions_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes

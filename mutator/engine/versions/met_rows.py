@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.engine.versions.stored_rows import taken_tombstones
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.nested import nulls
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan

@@ -8,7 +8,6 @@ or an overwrite replaced, is given up: its buckets stay as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.compact_task import Compacted, Unit
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.merge_unit import MergeUnit
 from mutator.rules.byte_columns import Flags, Ints
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from mutator.engine.versions.decided_rows import DecidedRows, write
 from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.meeting import Meeting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_texts
 

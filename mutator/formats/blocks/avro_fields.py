@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from itertools import pairwise
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro import schemaless_reader, schemaless_writer
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.avro_schema import parsed, physical
 
 _BYTES = pa.large_binary()

@@ -6,13 +6,14 @@ decoded and encoded again, and a field that the writer lacks gets an encoded def
 
 import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.schema_rows import BadRows
 from mutator.formats.files.avro import decoded, encoded, encoded_default
 from mutator.formats.files.avro_container import faults

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import fastavro
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.avro_fields import AvroFields
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
 from mutator.formats.blocks.block_type import Batch, KeptAsBytes, is_in

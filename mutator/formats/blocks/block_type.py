@@ -7,7 +7,6 @@ write a class with the methods of ``BlockType`` and add a line to ``registry.BLO
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of

@@ -5,11 +5,11 @@ Files are Parquet, but for Avro records, which stay as they are encoded (``avro_
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes

@@ -5,7 +5,7 @@ NULL, and values of another type are converted. Rows of the feed also carry a de
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
 from mutator.formats.blocks.row_fields import ColumnFields, with_fields

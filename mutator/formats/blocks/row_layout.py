@@ -12,7 +12,6 @@ raises ``Unreadable`` with the reason, or ``NoRecord`` with what else the row sa
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.display import counted, quoted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Ignored, Truncate
 from mutator.formats.values.row_filter import Scope
 from mutator.formats.values.typed_text import values_of

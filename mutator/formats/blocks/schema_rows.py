@@ -3,7 +3,6 @@
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Item, Record, Truncate
 from mutator.formats.content import Content, Reject
 from mutator.formats.files.path_fields import has_no_name

@@ -15,7 +15,6 @@ rejection, so both engines reject the same rows for the same reasons.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch, Hashes, Item, KeptAsBytes, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.row_fields import TextFields, text_mask, text_masks

@@ -8,13 +8,14 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, cast
 
 import fastavro
 from fastavro.write import Writer
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable, Renames, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical, renamed_fields
 

@@ -8,12 +8,13 @@ in ``rules.known_formats.FORMATS`` and ``file_formats.FILE_FORMATS``; ``orc`` is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Content, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 

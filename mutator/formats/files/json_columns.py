@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.json_members import OBJECT
 from mutator.formats.files.json_shapes import Shapes
 from mutator.rules.byte_columns import Ints

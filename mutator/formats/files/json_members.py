@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, binary, exchanged
 from mutator.rules.json_paths import NULLS, OTHERS, path_in

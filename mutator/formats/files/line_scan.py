@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Reject, Window, undecodable
 from mutator.formats.files.lines import AROUND_NAMES, CR, LF, UTF8_BOM, header_words, repeats_header
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.convert import converted, typed_value
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.errors.display import counted, printable
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, schema_of_changes

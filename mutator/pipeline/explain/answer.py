@@ -1,10 +1,11 @@
 """The answer to "why is this record what it is?", as text for a terminal and as JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import RejectedRow
 from mutator.pipeline.explain.field_origins import FieldOrigin, waiting_fields, waiting_since

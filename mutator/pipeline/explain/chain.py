@@ -1,10 +1,11 @@
 """A key through a chain of runs: what each run found, decided and left behind."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from mutator.dataset.commits import COMPACT, REORDER, Commit
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.explain.carried_rows import with_carried
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition

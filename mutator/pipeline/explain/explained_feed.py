@@ -9,7 +9,6 @@ import csv
 import json
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from mutator.dataset.file_content import FileContent
 from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.content import Reject
 from mutator.formats.files import lines

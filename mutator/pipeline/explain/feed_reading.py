@@ -1,7 +1,7 @@
 """Feed files that were merged: found where a user says that they are, and read as a run would read them now."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config.settings import Config, InputSpec
@@ -9,6 +9,7 @@ from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.key_files import without_key_files
 from mutator.plan.inspect.snapshot_time import as_of

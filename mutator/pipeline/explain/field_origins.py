@@ -11,9 +11,9 @@ known mutations that was: the last one with this order value that sends the fiel
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import shown_fields
 from mutator.pipeline.explain.held import ByPartition

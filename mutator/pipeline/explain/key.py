@@ -2,13 +2,13 @@
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.convert import typed_value
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.key_hash import Hashes, hash_columns

@@ -13,13 +13,14 @@ the master's part is not known, the possible outcomes are listed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.records.record_merge import Tombstone, merge_bucket, raised
 from mutator.engine.tally import Tally
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import register as rules
 from mutator.rules.absences import met_order
 from mutator.rules.order_columns import to_value

@@ -1,7 +1,7 @@
 """The rows of files that have a key: read as a run reads them, a block at a time, without a look at other rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from mutator.engine.blocks.mutations import directories_of
 from mutator.engine.blocks.read_blocks import batches
 from mutator.engine.records.read_records import records_of
 from mutator.engine.split_content import RowSides, SplitContent
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_type import Batch, Block, Ignored, Truncate
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey

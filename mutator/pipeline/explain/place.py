@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from mutator.config.settings import TextSpec
 from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.avro_schema import expanded, to_arrow
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.feed_reading import feed_reading, survey_of_master

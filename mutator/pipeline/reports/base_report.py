@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.pictures import Trend, bars, steps
 from mutator.pipeline.reports.printed import PageReport
 from mutator.pipeline.reports.sections import (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.printed import PageReport, WarningReport
 from mutator.pipeline.reports.sections import (
     MOST_TEXTS,

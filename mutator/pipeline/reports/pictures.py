@@ -7,8 +7,8 @@ thinner than a line of text, so that each outcome can be read.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sums import Sum, SumPart, feed_sum, master_sum, output_sum
 
 _LINE = 24.0  # height of the thinnest segment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import OUT
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, change_files, schema_of_changes

@@ -6,11 +6,11 @@ the report.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 
 _SHOWN = 5  # items of a list on a terminal; the JSON has all of them
 MOST_TEXT = 400  # characters of a text on a page

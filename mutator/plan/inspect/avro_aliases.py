@@ -7,7 +7,7 @@ in another.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from mutator.config.settings import RowSpec
 from mutator.dataset.state import State
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Renames
 from mutator.formats.files.avro_schema import collapsed, expanded, renamed_fields
 from mutator.formats.files.file_format import FileSchema

@@ -6,7 +6,7 @@ The first are for the guards, which look at each run; the others show which sett
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import BinaryIO
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import MutatorError, StorageError
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import OtherHeader, unreadable
 from mutator.formats.files import lines
 from mutator.formats.files.lines import numbered_rows

@@ -3,7 +3,7 @@
 import os
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from mutator.dataset.manifest import damaged
 from mutator.dataset.partition_index import IN_PATH, SPEC, Files, by_partition, form_of
 from mutator.dataset.state import State
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import FileSchema, stored_dialect
 from mutator.formats.files.file_formats import FILE_FORMATS

@@ -2,10 +2,11 @@
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mutator.dataset.file_entry import FileEntry
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import PathValues, Renames, Window, Wrapped
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import Dialect, FileSchema

@@ -7,7 +7,7 @@ master, the first bytes of one file on a disk are read.
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from mutator.config.settings import Config, InputSpec, OrderSpec, OutputSpec, RowSpec
@@ -17,6 +17,7 @@ from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases

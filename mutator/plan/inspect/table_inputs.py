@@ -2,11 +2,12 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.source import Source
 from mutator.rules.schema_evolution import normal_type, widened
 

@@ -8,13 +8,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config.audience import Audience
 from mutator.config.definitions import SETTINGS
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.parts import plain
+from mutator.errors.quick_dataclass import dataclass
 
 Value = str | int | bool | list[Any]
 _WIDTH = 110

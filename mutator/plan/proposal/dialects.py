@@ -8,8 +8,8 @@ if the rows of a file have it equally often, and if it separates numbers and tim
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files.quotes import plain
 from mutator.plan.mistakes.delimiters import has_doubled_backslashes
 from mutator.rules.delimiter.field_delimiter import USUAL

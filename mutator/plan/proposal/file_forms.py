@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.dialects import ProposedDialect, name_of

@@ -1,8 +1,8 @@
 """The encodings of master and feed, as far as the first bytes of their files show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files import lines
 from mutator.plan.inspect.probe import format_of_name
 from mutator.plan.proposal.choices import Choice, Value

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from mutator.dataset.directory import check_no_base, read_manifest
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.files import lines
 from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.control_files import set_apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from mutator.config import parse
 from mutator.config.settings import RowSpec
 from mutator.errors.display import counted
 from mutator.errors.parts import quoted_value
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Wrapped
 from mutator.plan.inspect.envelopes import dialect_of, first_load_of, key_in, paths_of, tables_in, unwrapped
 from mutator.plan.inspect.first_rows import first_rows

@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from dataclasses import field as member
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
 from mutator.errors.display import counted
 from mutator.errors.parts import quoted_value
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.facts import Facts, has_time, present, read_order
 from mutator.rules.order_columns import to_column

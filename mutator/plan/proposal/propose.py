@@ -1,12 +1,13 @@
 """Propose a configuration for a master and a feed: one decision after the other, each from the ones before it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import parse
 from mutator.config.settings import Config, KeySpec
 from mutator.errors.display import counted, quoted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choices import Choice, Proposal
 from mutator.plan.proposal.file_forms import (

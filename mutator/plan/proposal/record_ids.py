@@ -6,10 +6,11 @@ and updates and deletes have it again. A field that differs in all rows of it, s
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.proposal.order_fields import is_time, is_time_name
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.facts import is_fraction, names_an_id, present

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Value
 

@@ -6,13 +6,14 @@ the Arrow types of both.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.avro_resolution import resolve, without
 from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.content import NotReadable

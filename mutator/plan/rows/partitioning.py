@@ -1,13 +1,14 @@
 """The partitioning of a master: that of its manifest, else that of the configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.dataset.partition_index import IN_PATH, SPEC, earlier_forms, form_of, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.partition_fields import PartitionField, text_of
 

@@ -1,7 +1,7 @@
 """Decide the schema of a run's result, and the parts of its row plan that are alike for every block type."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from mutator.config.settings import OutputSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import check_each, with_standard
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.schema_rows import RowRules
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.inspect.envelopes import SUBJECT, envelope_of

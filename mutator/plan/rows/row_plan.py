@@ -5,9 +5,10 @@ a schema (``schema_rows``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.row_filter import Scope
 from mutator.plan.rows.partitioning import Partitioning
 

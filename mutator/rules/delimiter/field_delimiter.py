@@ -19,9 +19,9 @@ needs them. Syntax that Java and Python, or two versions of Java, read different
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.delimiter.java_regex import translate
 from mutator.rules.delimiter.utf8_classes import char_set, charset
 

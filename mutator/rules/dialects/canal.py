@@ -29,12 +29,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.image_messages import (
     Changes,

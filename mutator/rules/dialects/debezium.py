@@ -27,12 +27,13 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.connect_types import ConnectType, Said, read_without_schema
 from mutator.rules.dialects.debezium_messages import (

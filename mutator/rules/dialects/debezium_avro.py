@@ -10,12 +10,13 @@ tombstones after deletes are missing. Heartbeats and transaction markers have fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.dialects.connect_avro import columns_of, record_in
 from mutator.rules.dialects.connect_types import ConnectType, as_it_is
 from mutator.rules.dialects.debezium import DebeziumMessages

@@ -12,13 +12,14 @@ send is a placeholder here as well. Rows without ``__op`` may be inserts: they l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.dialects.connect_types import type_of
 from mutator.rules.dialects.debezium import CODES, DebeziumRows
 from mutator.rules.dialects.debezium_messages import NO_KEY, fields_of_schema, payload_of, prefix_of

@@ -28,12 +28,12 @@ What is easily read wrong:
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.dialects.image_messages import (
     Changes,
     Columns,

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.dialects.flat_dialects import BEFORE, FLAT_DIALECTS, SEQUENCE, TRANSACTION, FlatDialect
 from mutator.rules.dialects.messages import (

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags
 from mutator.rules.dialects.messages import (
     FIELD,

@@ -22,13 +22,13 @@ What is easily read wrong:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.dialects.image_messages import Columns, ImageMessages
 from mutator.rules.dialects.message_dialects import codes_of
 from mutator.rules.dialects.messages import OrderPart, rejected

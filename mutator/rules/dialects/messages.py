@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.envelope import IGNORED, REJECTED, OpCodeField, Operation, Unclear, Unwrapped, other_subjects
 from mutator.rules.order_columns import flags

@@ -21,11 +21,11 @@ What is easily read wrong:
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.dialects.image_messages import (
     Changes,
     Columns,

@@ -9,7 +9,6 @@ path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import xxhash
 from pyspark.sql import DataFrame, SparkSession, functions, types
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.byte_columns import Ints
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
 

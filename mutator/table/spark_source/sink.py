@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.arguments import feed_of, settings_by_key
 from mutator.pipeline.runners import runner_for
 from mutator.rules.file_names import new_run_id

@@ -7,7 +7,6 @@ Offsets of a stream are numbers of versions, so each change is delivered once if
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.version_names import is_name
 from mutator.table.changed_rows import changes_schema
 from mutator.table.changes import changes_of

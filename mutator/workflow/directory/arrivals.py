@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from mutator.dataset.commits import Arrived
 from mutator.errors import error
 from mutator.errors.display import seconds_text
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.rules.envelopes import BESIDE, KEYS
 from mutator.storage import Entry, entries_of, read_if_exists

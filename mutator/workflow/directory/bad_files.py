@@ -13,7 +13,7 @@ On a storage without renames the files stay in incr/, and the note keeps later r
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from mutator.config.settings import Config, InputSpec, LimitSpec
@@ -23,6 +23,7 @@ from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.errors.parts import paths_in, place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import base_name
 from mutator.storage import Entry, entries_of, read_if_exists
 from mutator.workflow.directory.arrivals import ReadyFile

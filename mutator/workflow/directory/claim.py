@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN

@@ -13,7 +13,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.commits import REORDER, Commit
@@ -24,6 +24,7 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.errors.display import command
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.storage import entries_of, read_if_exists, walk
 from mutator.workflow.directory.paths import Base, given_master, master_of, probe_dataset

@@ -7,7 +7,7 @@ written as well as the storage lets it: a run ends as it would without the note.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from mutator.dataset import checksummed_json
@@ -15,6 +15,7 @@ from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.exceptions import BUSY
 from mutator.errors.parts import paths_in
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import base_name
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base, open_base

@@ -18,7 +18,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.commit.process import Owner
@@ -27,6 +26,7 @@ from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import Entry, read_if_exists
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory.bad_files import BadFile, parsed

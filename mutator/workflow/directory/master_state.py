@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mutator.dataset.commits import Commit
@@ -13,6 +12,7 @@ from mutator.dataset.version_log import NONE, UNCHANGED, Log, members_of
 from mutator.errors import MutatorError, StateError
 from mutator.errors.display import command, counted
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.rules import file_names
 from mutator.workflow.directory.cures import forget_repaired, has_whole_copy, lost_master, master_faults

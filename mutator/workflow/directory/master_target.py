@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
@@ -23,6 +23,7 @@ from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.version_log import Log, claimed_files, lost, next_commit
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory import bad_files, changed_rows, cures, versions

@@ -17,7 +17,6 @@ A dataset is identified by the commit ID in its manifest, never by its path, so 
 import posixpath
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from mutator.dataset import manifest
@@ -27,6 +26,7 @@ from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.parts import PATH, Writers, place, plain, said
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import in_directory
 from mutator.rules.known_formats import FORMATS, format_of_suffix
 from mutator.storage import Storage, entries_of, located_to_write, storage_for

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from mutator.dataset import checksummed_json
@@ -18,6 +18,7 @@ from mutator.dataset.directory import is_table
 from mutator.errors import error
 from mutator.errors.display import command, counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.base_report import listed_feed
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, listed, said

@@ -18,7 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
@@ -28,6 +28,7 @@ from mutator.dataset.version_log import UNCHANGED
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.workflow.directory import lock
 from mutator.workflow.directory.arrivals import Arrivals, arrivals

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksum
@@ -12,6 +11,7 @@ from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import command, counted
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, Verification
 from mutator.rules import file_names

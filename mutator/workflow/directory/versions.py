@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from mutator.dataset.followers import Followed, Follower, Newest, follow, follow
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.master_settings import adopts, chained_settings
 from mutator.pipeline.version_list import VersionEntry, column, merged_files
 from mutator.pipeline.version_point import VersionPoint, newest_of, point_of

@@ -1,11 +1,12 @@
 """What a command sees of a base: the problems met while it is looked at, and the actions and problems of a recovery."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.parts import place
+from mutator.errors.quick_dataclass import dataclass
 from mutator.workflow.directory.arrivals import Arrivals, sightings
 from mutator.workflow.directory.paths import Base
 

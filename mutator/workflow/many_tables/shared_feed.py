@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from posixpath import join
 
 from mutator.dataset import checksum
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Entry, entries_of, link_or_copy, located_to_write
 from mutator.workflow.directory.arrivals import Arrivals, arrivals, note

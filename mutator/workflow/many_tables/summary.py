@@ -18,13 +18,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from enum import StrEnum
 from typing import Any, BinaryIO
 
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.op_codes import shown_tables
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Cut, ReportSection, TableBlock, said

@@ -9,8 +9,8 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from mutator.errors.quick_dataclass import dataclass
 from mutator.storage import located
 
 _MAGIC = re.compile(r"[*?[]")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from mutator.config.sources import (
     suggestion,
 )
 from mutator.errors import MutatorError, error
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.master_settings import chained_settings
 from mutator.rules.file_names import first_few
 from mutator.workflow.directory.versions import chained_settings_of

@@ -14,7 +14,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from mutator.config import Config
@@ -25,6 +25,7 @@ from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.merge import run
 from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, ended, said

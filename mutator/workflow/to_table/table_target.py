@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference
 from mutator.rules import file_names

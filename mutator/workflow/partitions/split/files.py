@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from mutator.dataset.file_content import FileContent
 from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.avro_rows import shown_record
 from mutator.formats.blocks.row_layout import Unreadable
 from mutator.formats.blocks.shown_rows import shown_rows

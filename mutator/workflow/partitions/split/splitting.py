@@ -10,7 +10,6 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
 from mutator.errors.parts import setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import Reject
 from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects, shown_rejects

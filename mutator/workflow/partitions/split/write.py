@@ -6,7 +6,6 @@ the other, so that thousands of partitions do not need thousands of open files.
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from mutator.dataset.split_record import SplitFile
 from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.content import NotReadable, Reject, unreadable
