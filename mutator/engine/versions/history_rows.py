@@ -24,7 +24,7 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.confirmations import FIELD, OrderLists, expanded
 from mutator.engine.versions.events import BESIDE
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.stored_rows import taken_rows
+from mutator.engine.versions.stored_rows import stays_verified, taken_rows
 from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.content import NotReadable
 from mutator.rules.byte_columns import Flags, Ints, offsets_of
@@ -201,7 +201,8 @@ class HistoryRows:
         wanted, table = self._meaning.fields, self._snapshot.table
         names = live.forms.stored(file.form, wanted.names)
         try:
-            parts = taken_rows(table, file, file.rows, positions, names) if len(positions) else ()
+            is_verified = stays_verified(table, file)
+            parts = taken_rows(table, file, file.rows, positions, names, is_verified=is_verified) if len(positions) else ()
             found = pa.concat_tables(parts) if parts else live.forms.schema(file.form).empty_table()
             return live.forms.evolved(found.select(names), file.form, wanted)
         except NotReadable as fault:
