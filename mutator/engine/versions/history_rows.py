@@ -202,7 +202,9 @@ class HistoryRows:
         names = live.forms.stored(file.form, wanted.names)
         try:
             is_verified = stays_verified(table, file)
-            parts = taken_rows(table, file, file.rows, positions, names, is_verified=is_verified) if len(positions) else ()
+            parts = (
+                taken_rows(table, file, file.rows, positions, names, is_verified=is_verified) if len(positions) else ()
+            )
             found = pa.concat_tables(parts) if parts else live.forms.schema(file.form).empty_table()
             return live.forms.evolved(found.select(names), file.form, wanted)
         except NotReadable as fault:
