@@ -71,10 +71,10 @@ test-spark35: $(VENV35)/stamp java browser debezium  ## the same tests on Spark 
 mutants: venv java hadoop browser debezium  ## plant each fault of tests/mutants in a copy, and run the tests that reach it
 	$(WITH_JAVA) $(VENV)/bin/python .ci/mutants.py $(FAULTS)
 
-# MUTATOR_EFFORT=full draws all examples of each law, and MUTATOR_RACES=300 as many races on servers.
+# MUTATOR_EFFORT=full draws all examples of each law; MUTATOR_RACES is the number of races on servers.
 soak: export MUTATOR_RACES ?= 100
 soak: export MUTATOR_EFFORT ?= soak
-soak: venv java hadoop browser debezium  ## the long runs, and the laws with three times the examples
+soak: venv java hadoop browser debezium  ## the long runs, and the laws with three times the examples of test-rest
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race or law"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`

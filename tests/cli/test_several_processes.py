@@ -49,7 +49,7 @@ def test_partitioned_masters_and_split_feeds(tmp_path: Path, capsys: pytest.Capt
     act("partition", *config, "--feed", SALES / "feed", "--partitioned-by", "store_id=0", "--output", "feed")
     act("partition-runs", *config, "--master", "master", "--feed", "feed", "--output", "runs", "-v")
 
-    assert "  runner local, " in capsys.readouterr().out
+    assert "runner local, " in capsys.readouterr().err
     expected = rows_below(tmp_path / "whole")
     assert len(expected) > 500
     assert rows_below(tmp_path / "parted") == rows_below(tmp_path / "runs") == expected

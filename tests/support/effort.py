@@ -17,7 +17,7 @@ def share(cases: int) -> int:
 
 
 def stride(step: int) -> int:
-    """Return the distance between two calls that get a fault: the whole one in `make test`, 1 with all examples."""
+    """Return the distance between two calls that get a fault: the whole one in `make test`, less in longer tiers."""
     return max(step // {"full": step, "soak": 3, "rest": 2, "test": 1}[EFFORT], 1)
 
 

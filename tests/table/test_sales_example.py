@@ -73,8 +73,8 @@ def hidden(table: Table) -> dict[str, int]:
     """Return the number of hidden rows of each directory that has any."""
     snapshot = table.snapshot
     found = {
-        one.path.split("/rows/")[1].rpartition("/")[0]: len(snapshot.masks.hidden(one.path))
-        for one in snapshot.of_role(DATA)
+        one.path.rpartition("/rows/")[2].rpartition("/")[0]: len(snapshot.masks.hidden(one.path))
+        for one in snapshot.of_role(DATA)  # those in the log have no directory
     }
     return {directory: count for directory, count in found.items() if count}
 
