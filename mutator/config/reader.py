@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from mutator.config.definitions import (
     DEFAULTS,
     MERGE_OF_FIELD,
     OF_FIELDS,
+    OTHERS,
     PREFIX,
     SETTINGS,
     SHORT,
@@ -36,6 +37,7 @@ from mutator.config.sources import PLACES, parse_overrides, read_settings, shown
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, one_line
 from mutator.errors.parts import plain, setting
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.envelopes import ENVELOPES
 from mutator.rules.merge_names import checked_choice
 from mutator.rules.order_types import POSITION, Part, tuple_type, with_position
@@ -44,7 +46,7 @@ from mutator.rules.order_types import POSITION, Part, tuple_type, with_position
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _DELETED, _ABSENT = "max.delete.fraction", "max.absence.fraction"
-_KNOWN = (*SETTINGS, *SHORT, *PLACES)
+_KNOWN = (*SETTINGS, *SHORT, *OTHERS, *PLACES)
 _OTHERWISE = {  # unknown names, and what is set instead
     "buckets": f"; of a directory it is {setting('num.reducer')}; of a table, an option of the command that creates it:"
     " mutator table create --buckets",

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mutator.config.definitions import OF_FIELDS, SECTIONS, SETTINGS, SHORT, definition
+from mutator.config.definitions import OF_FIELDS, OTHERS, SECTIONS, SETTINGS, SHORT, definition
 from mutator.config.definitions.setting import Setting
 from mutator.config.sources import PLACES, suggestion
 from mutator.errors import error
@@ -142,6 +142,11 @@ def json_schema() -> dict[str, Any]:
     properties |= {
         setting.name: _schema_of(setting) for setting in SETTINGS.values() if not setting.name.startswith(OF_FIELDS)
     }
+    for name, (setting_name, values) in OTHERS.items():
+        other = {"enum": [*map(int, values)], "description": f"Another name of {setting_name}"}
+        first, _, last = name.partition(".")
+        properties[first] = {"type": "object", "properties": {last: other}, "additionalProperties": False}
+        properties[name] = other
     for name in PLACES:
         path: dict[str, Any] = {"type": "string", "description": "A path, relative to the file"}
         if name == "feed":

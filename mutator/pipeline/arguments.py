@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.audience import PYTHON, Audience
-from mutator.config.definitions import OF_FIELDS, PREFIX, SETTINGS, SHORT, published
+from mutator.config.definitions import OF_FIELDS, OTHERS, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import SOURCE, completed
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error, parts
@@ -149,7 +149,7 @@ def setting_names() -> dict[str, str]:
     ('reject.policy', 'key')
     """
     names = [name for name in SETTINGS if not name.startswith(OF_FIELDS)]
-    return {name.replace(".", "_"): name for name in names} | {name: name for name in SHORT}
+    return {name.replace(".", "_"): name for name in (*names, *OTHERS)} | {name: name for name in SHORT}
 
 
 def _setting(name: str, value: Any) -> Any:

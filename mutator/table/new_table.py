@@ -94,7 +94,7 @@ def _recorded(settings: Mapping[str, Any], output: OutputSpec) -> dict[str, Any]
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), in_one_spelling(key, value)) for key, value in settings.items())
-        if shown(value) and name not in _OF_OVERWRITES
+        if value is not None and shown(value) and name not in _OF_OVERWRITES
     }
     if "output.format" in kept and output.format not in (None, "parquet"):
         raise error("table.format", format=output.format)

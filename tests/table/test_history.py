@@ -335,7 +335,9 @@ def test_all_fields_but_one_are_all_that_count_but_one(tmp_path: Path) -> None:
     assert versions(table) == [(1, 82, 1, None, "open")]
 
 
-@pytest.mark.parametrize(("name", "value"), [("scd.type", 2), ("rsbm.scd.type", "2"), ("history", True)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("scd.type", 2), ("rsbm.scd.type", "2"), ("history", True), ("history", " on ")]
+)
 def test_each_spelling_of_the_setting_is_recorded_as_one(name: str, value: Any, tmp_path: Path) -> None:
     toml = tmp_path / "a.toml"
     toml.write_text(f'key = "id"\norder_by = "at"\n"{name}" = {json.dumps(value)}\n')
@@ -343,7 +345,7 @@ def test_each_spelling_of_the_setting_is_recorded_as_one(name: str, value: Any, 
     by_call = Table.create(str(tmp_path / "by_call"), {"key": "id", "order_by": "at", name: value})
     for table in (Table(str(tmp_path / "by_file")), by_call):
         assert table.snapshot.state.settings == {"key": "id", "order_by": "at", "history": "on"}
-        table.apply(rows((1, 1, 80), names="id at price"), history=True)
+        table.apply(rows((1, 1, 80), names="id at price"), **{name.removeprefix("rsbm.").replace(".", "_"): value})
 
 
 def test_another_type_of_dimension_is_refused(tmp_path: Path) -> None:

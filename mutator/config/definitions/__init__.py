@@ -47,8 +47,9 @@ SECTIONS: Mapping[Section, tuple[Setting, ...]] = {
 }
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for settings in SECTIONS.values() for setting in settings}
 SHORT: Mapping[str, Setting] = {setting.short: setting for setting in SETTINGS.values() if setting.short is not None}
-_SCD = ("scd.type", "scd_type")  # names of `history` for those who think in types of slowly changing dimensions
-_OTHER_NAMES = dict.fromkeys(_SCD, "history") | {
+# Names that other systems have for a setting and its values: for those who know types of slowly changing dimensions
+OTHERS: Mapping[str, tuple[str, Mapping[str, str]]] = {"scd.type": ("history", {"1": "off", "2": "on"})}
+_OTHER_NAMES = {one: name for other, (name, _) in OTHERS.items() for one in (other, other.replace(".", "_"))} | {
     name: setting.name
     for setting in SETTINGS.values()
     for name in (
@@ -73,14 +74,14 @@ def published(name: str) -> str:
 def in_one_spelling(name: str, value: object) -> object:
     """Return the value of a setting as runs record it, given any of its names.
 
-    >>> in_one_spelling("scd.type", 2), in_one_spelling("history", True), in_one_spelling("history", "off")
+    >>> in_one_spelling("scd.type", 2), in_one_spelling("history", True), in_one_spelling("history", " off ")
     ('on', 'on', 'off')
     """
-    bare = name.removeprefix(PREFIX)
-    if published(bare) != "history":
+    if published(name) != "history":
         return value
-    known = {"2": "on", "1": "off"} if bare in _SCD else {"true": "on", "false": "off"}
-    return known.get(str(value).strip().lower(), value)
+    other = OTHERS.get(name.removeprefix(PREFIX).replace("_", "."))
+    known = {"true": "on", "false": "off", "on": "on", "off": "off"} if other is None else other[1]
+    return known.get(str(value).strip().lower() if isinstance(value, bool) else str(value).strip(), value)
 
 
 def definition(name: str) -> Setting:
