@@ -5,18 +5,23 @@ A run of large files begins to start processes before it loads its own modules, 
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import NoReturn
 
 from mutator.engine.local.fork_server import begin_processes
 from mutator.engine.usable_cores import usable_cores
 from mutator.plan.runner_choice import choose_runner, configured_spark
 
+_MOST_FILES = 10_000  # whose sizes are added here
+
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
     if _needs_processes(sys.argv[1:]):
-        begin_processes()
+        with suppress(OSError):  # then they start later, or that start says what is wrong
+            begin_processes()
     from mutator.cli import entry as carry_out
 
     carry_out()
@@ -25,25 +30,38 @@ def entry() -> NoReturn:
 def _needs_processes(words: Sequence[str]) -> bool:
     """Return whether a command line names so many bytes of this machine that the merge needs processes.
 
-    What a file of settings says is not known yet: at worst, processes start later, or start and have no tasks.
+    Files of settings, patterns and packed files are looked at later. At worst, processes start when the inputs are
+    known, or start and have no tasks.
     """
     if words[:1] != ["run"]:
         return False
-    text = " ".join(words).replace("=", " ")
-    wanted = next((one for one in ("spark", "local") if f"runner {one}" in text), "auto")
-    size = sum(_size(word.rpartition("=")[2]) for word in words)
+    given = [*_options(words[1:])]
+    wanted = next((value for name, value in reversed(given) if name == "--runner"), "auto")
+    size = sum(_size(value) for name, value in given if name in ("--master", "--feed"))
     choice = choose_runner(wanted, size, usable_cores(), configured_spark())
     return choice.runner == "local" and choice.processes > 1
 
 
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each value of an option with its name."""
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, is_given, value = word.partition("=")
+            if is_given:
+                yield name, value
+        else:
+            yield name, word
+
+
 def _size(path: str) -> int:
-    """Return the bytes of a file, or of all files below a directory; 0 for what is neither."""
-    try:
-        if not os.path.isdir(path):
-            return os.path.getsize(path)
-        return sum(os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names)
-    except (OSError, ValueError):
-        return 0
+    """Return the bytes of a file, or of the files below a directory; 0 for anything else."""
+    files = (os.path.join(where, name) for where, _, names in os.walk(path) for name in names)
+    size = 0
+    for file in islice(files, _MOST_FILES) if os.path.isdir(path) else (path,):
+        with suppress(OSError, ValueError):
+            size += os.path.getsize(file)
+    return size
 
 
 if __name__ == "__main__":

@@ -51,6 +51,9 @@ def test_large_files_need_processes(runner: str, size: int, begins: int, begun: 
         (["--master", "{directory}", "--runner", "local"], True),
         (["--feed", "{small}", "--output", "missing"], False),
         (["--feed={large}", "--runner=spark"], False),
+        (["--feed", "{small}", "{large}", "--runner", "local", "--runner=spark"], False),
+        (["--feed", "{small}", "{large}", "--output=missing"], True),
+        (["--feed", "{small}", "--output={directory}"], False),
     ],
 )
 def test_the_command_knows_it_by_its_words(
@@ -59,6 +62,7 @@ def test_the_command_knows_it_by_its_words(
     monkeypatch.setattr(__main__, "usable_cores", lambda: 2)
     monkeypatch.setattr(__main__, "configured_spark", lambda: None)
     (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "dangling").symlink_to("nowhere")
     large, small = sized(tmp_path / "part" / "a.csv", LARGE), sized(tmp_path / "b.csv", SMALL)
     given = [word.format(large=large, small=small, directory=tmp_path) for word in words]
     assert __main__._needs_processes(["run", *given]) is needs

@@ -131,7 +131,8 @@ def _bytes_to_search(plan: Plan) -> int | None:
     """Return about how many bytes the search for winners reads; None for perhaps all of the master.
 
     Only the tasks learn which files may contain winners. Nearly all keys of an insert overwrite are new, or those of
-    the partitions that it replaces. If many are not, threads of this process read their files, which takes longer.
+    the partitions that it replaces. Where many are elsewhere, threads of this process
+    read their files, which takes longer.
     """
     assert plan.master is not None
     if plan.operation != "insert_overwrite":
