@@ -174,6 +174,10 @@ class Storage(Protocol):
         """Return the bytes of a file, mapped into memory, as a buffer; None if the storage cannot."""
         return None
 
+    def native(self, path: str) -> Any | None:
+        """Open a file as a pa.NativeFile, which threads can read at the same time; None if the storage cannot."""
+        return None
+
     @abstractmethod
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> AbstractContextManager[BinaryIO]:
         """Create a file that must not exist: it appears when the block ends, whole and durable.

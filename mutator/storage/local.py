@@ -127,6 +127,13 @@ class LocalStorage(Storage):
         with self.open(path), _translated(path), pa.memory_map(os.fsencode(path)) as file:
             return file.read_buffer()
 
+    def native(self, path: str) -> Any:
+        """Open a file as a pa.NativeFile, which threads can read at the same time."""
+        import pyarrow as pa
+
+        with _translated(path):
+            return pa.OSFile(path, "rb")
+
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:
         """Create a file that must not exist: it appears when the block ends, whole and durable."""

@@ -21,7 +21,7 @@ from mutator.dataset.state import KnownFeed
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.engine.usable_cores import read_ahead
+from mutator.engine.read_ahead import read_ahead
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.history_rows import EventPlace, HistoryRows, Meaning, holding, is_closed, units_of_history
 from mutator.errors import error

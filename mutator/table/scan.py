@@ -15,7 +15,7 @@ from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.usable_cores import read_ahead, usable_cores
+from mutator.engine.read_ahead import MOST, read_ahead
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.stored_rows import VerifiedFile
 from mutator.errors import error
@@ -24,10 +24,11 @@ from mutator.formats.files.arrow_files import batch_rows, faults
 from mutator.formats.values.row_filter import Filter, field_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.conditions import Where, conditions_of
+from mutator.storage import storage_for
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 
-_IN_MEMORY = 64 << 20  # bytes of row groups that are in memory at once
+_IN_MEMORY = 64 << 20  # encoded bytes of row groups that are in memory at once
 _GROUPS = 64  # row groups that are read at once, at most
 
 
@@ -58,8 +59,8 @@ def scan_of(
 
     columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
     (column, operator, literal) for each condition. Raises ConfigError for unknown columns, and for wrong literals;
-    while it is read, StateError for lost and damaged files. threads: whether to read ahead, where no other task of this
-    machine does.
+    while it is read, StateError for lost and damaged files. threads: whether to read ahead, as the only reader on this
+    machine.
     """
     schema = schema_of(snapshot)
     wanted = schema_of(snapshot, columns)
@@ -107,15 +108,18 @@ class Scan:
     def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter, threads: bool) -> None:
         """Read nothing yet. wanted, read: pa.Schema. threads: whether to read ahead."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
-        self._threads, self._at_once = threads, 1  # row groups
-        self._most = _IN_MEMORY // (usable_cores() + 1 if threads else 1)  # bytes
+        self._at_once = 1  # row groups
+        # Of a remote storage, whole files are in memory: one at a time, whose columns are decoded at once.
+        self._is_ahead = threads and storage_for(snapshot.table).holds
+        self._threads = threads
+        self._most = _IN_MEMORY // (MOST + 1) if self._is_ahead else _IN_MEMORY  # bytes
         self._forms = EarlierForms(snapshot.state, snapshot.table)
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""
         with reading(self._snapshot):
             steps = (step for file, ranges in self.files() for step in self._steps(file, ranges))
-            for found in read_ahead(steps) if self._threads else (step() for step in steps):
+            for found in read_ahead(steps) if self._is_ahead else (step() for step in steps):
                 yield from found
 
     def files(self) -> Iterator[tuple[FileEntry, Ints | None]]:
@@ -215,8 +219,8 @@ class Scan:
         )
         if expression is None or not all(as_now):
             return range(1 << 62)
-        with found.stream() as stream:
-            source = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
+        with found.source() as source:
+            source = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
             fragment = ds.ParquetFileFormat().make_fragment(source)
             return {group.id for group in fragment.subset(filter=expression).row_groups}
 
@@ -236,7 +240,8 @@ class Scan:
         """Yield wanted rows as pa.RecordBatches. rows: at once; None: all."""
         names = self._forms.stored(file.form, self._read.names)
         with self._damage_of(file), found.opened() as parquet:
-            for table in _tables(parquet, numbers, names, rows, threads=self._threads):
+            threads = self._threads and not (self._is_ahead and rows is None)
+            for table in _tables(parquet, numbers, names, rows, threads=threads):
                 end = start + table.num_rows
                 first, last = np.searchsorted(hidden, [start, end])
                 live = _without(table, hidden[first:last] - start)
@@ -246,9 +251,9 @@ class Scan:
 
 
 def _tables(parquet: Any, numbers: list[int], names: list[str], rows: int | None, *, threads: bool) -> Iterator[Any]:
-    """Yield the rows of row groups. rows: at once; None: all, which is faster. threads: for the columns of these."""
+    """Yield the rows of row groups. rows: at once; None: all, which is faster. threads: for their columns."""
     if rows is None:
-        yield parquet.read_row_groups(numbers, columns=names, use_threads=False).select(names)
+        yield parquet.read_row_groups(numbers, columns=names, use_threads=threads).select(names)
         return
     for batch in parquet.iter_batches(rows, row_groups=numbers, columns=names, use_threads=threads):
         yield pa.Table.from_batches([batch]).select(names)

@@ -159,7 +159,6 @@ def test_a_reader_that_takes_longer_than_the_grace_is_told_so(
 
 def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.apply(rows("xyz", 8))
-    monkeypatch.setattr("mutator.table.scan.read_ahead", lambda steps: (step() for step in steps))  # all would be read
     scan, changes, net = table.scan(), table.changes(5), table.changes(5, net=True)
     parts = parts_of(table.snapshot, None, None, 2)
     assert next(scan).num_rows

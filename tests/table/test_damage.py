@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 
 import pyarrow as pa
@@ -114,6 +115,45 @@ def test_a_large_file_that_a_storage_sends_twice_is_verified_twice(place, monkey
     monkeypatch.setattr(scan, "VerifiedFile", damaged_between)
     with pytest.raises(StateError, match=newest.name):
         rows(Table(str(place)))
+
+
+def test_a_scan_reads_ahead_of_its_caller_and_raises_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(delta_files, "_OWN", 1)
+    table = Table.create(str(tmp_path / "t"), SETTINGS, buckets=1)
+    for start in range(0, 60, 10):
+        table.apply(pa.table({"id": [*range(start, start + 10)], "ts": [1] * 10}), open_runner=open_runner)
+    opened, verified = [], scan.VerifiedFile
+    monkeypatch.setattr(scan, "VerifiedFile", lambda path, data: opened.append(data.path) or verified(path, data))
+    assert next(table.scan()).num_rows == 10
+    assert len(opened) == 1  # a caller may need no more
+
+    assert rows(table) == 60
+    flip(tmp_path / "t" / opened[3], None)
+    found = []
+    with pytest.raises(StateError, match="checksum"):
+        found.extend(batch.num_rows for batch in table.scan())
+    assert found == [10, 10]  # of the files before
+
+
+def test_rows_of_a_history_that_a_storage_sends_twice_are_verified_twice(tmp_path, monkeypatch):
+    table = Table.create(str(tmp_path / "t"), {**SETTINGS, "history": "on", **NO_LIMITS}, buckets=1)
+    names = [f"{NAME} {number}" for number in range(3000)]
+    table.apply(pa.table({"id": [*range(3000)], "ts": [1] * 3000, "name": names}), open_runner=open_runner)
+    table.compact(everything=True)
+    opened = stored_rows.opened_file
+
+    def damaged(table, stored):
+        stream = opened(table, stored)
+        content = stream.read()
+        changed = content.replace(NAME.encode(), NAME.upper().encode())
+        return io.BytesIO(changed if stored.path.endswith(".events") else content)
+
+    assert rows(table) == 3000
+    monkeypatch.setattr(LocalStorage, "holds", False)
+    monkeypatch.setattr(stored_rows, "opened_file", damaged)
+    with pytest.raises(StateError, match=r"\.events"):
+        rows(Table(table.path))
 
 
 @pytest.mark.parametrize("damage", [flip, cut, lose, swap])

@@ -67,18 +67,43 @@ def _head(file: Any, number: int, names: list[str], count: int) -> Any:
     return pa.Table.from_batches(found)
 
 
+class VerifiedFile:
+    """A Parquet file of a table whose bytes all have been verified, for several threads to read."""
+
+    def __init__(self, table: str, stored: FileEntry) -> None:
+        """Verify the file, and read its footer. Raises StateError if it is lost or damaged; else as ``opened`` does."""
+        self._table, self._stored = table, stored
+        self._shared = _verified_source(table, stored)
+        if self._shared is None:
+            _verified_stream(table, stored).close()
+        self.metadata: Any = None  # pq.FileMetaData
+        with self.opened() as file:
+            self.metadata = file.metadata
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """Open the file as a pq.ParquetFile of its own. A large one of a remote storage is sent again."""
+        with self.source() as source:
+            yield opened(source, is_verified=self._shared is not None, metadata=self.metadata)
+
+    @contextmanager
+    def source(self) -> Iterator[Any]:
+        """Yield a pa.NativeFile that all threads share, or a stream of a large file of a remote storage."""
+        if self._shared is not None:
+            yield self._shared
+            return
+        with opened_file(self._table, self._stored) as stream:
+            yield stream
+
+
 def opened_file(table: str, stored: FileEntry) -> BinaryIO:
     """Open a file of a table for reading. Raises StateError if it is lost or has another size."""
     content = inline_of(table, stored)
     if content is not None:
         return io.BytesIO(content)
     path = posixpath.join(table, stored.path)
-    try:
+    with _there(table, stored):
         stream = storage_for(path).open(path)
-    except MutatorError as fault:
-        if fault.kind != "storage.missing":
-            raise
-        raise damaged(table, stored, "it is missing") from None
     size = stream.seek(0, 2)
     stream.seek(0)
     if size != stored.bytes:
@@ -87,49 +112,41 @@ def opened_file(table: str, stored: FileEntry) -> BinaryIO:
     return stream
 
 
-class VerifiedFile:
-    """A Parquet file of a table whose bytes all have been verified, for several threads to read."""
-
-    def __init__(self, table: str, stored: FileEntry) -> None:
-        """Verify the file, and read its footer. Raises StateError if it is lost or damaged; else as ``opened`` does."""
-        self._table, self._stored = table, stored
-        self._content = _verified_content(table, stored)
-        if self._content is None:
-            _verified_stream(table, stored).close()
-        self.metadata: Any = None  # pq.FileMetaData
-        with self.opened() as file:
-            self.metadata = file.metadata
-
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """Open the file as a pq.ParquetFile of its own. A large one of a remote storage is sent once more."""
-        with self.stream() as stream:
-            yield opened(stream, is_verified=self._content is not None, metadata=self.metadata)
-
-    def stream(self) -> Any:
-        """Open the file as a stream."""
-        return opened_file(self._table, self._stored) if self._content is None else pa.BufferReader(self._content)
+@contextmanager
+def _there(table: str, stored: FileEntry) -> Iterator[None]:
+    """Raise StateError for a file of a table that is missing."""
+    try:
+        yield
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+        raise damaged(table, stored, "it is missing") from None
 
 
 def verified_file(table: str, stored: FileEntry) -> Any:
     """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
-    content = _verified_content(table, stored)
-    return _verified_stream(table, stored) if content is None else pa.BufferReader(content)
+    source = _verified_source(table, stored)
+    return _verified_stream(table, stored) if source is None else source
 
 
-def _verified_content(table: str, stored: FileEntry) -> Any:
-    """Return the verified bytes of a file, a pa.Buffer; None for a large one of a remote storage."""
+def _verified_source(table: str, stored: FileEntry) -> Any:
+    """Open a file whose bytes have been verified as a pa.NativeFile; None for a large one of a remote storage.
+
+    Threads read it at once: a local file by calls that need no Python, the others in memory.
+    """
     path = posixpath.join(table, stored.path)
     storage = storage_for(path)
     if not stored.is_apart or (stored.bytes <= IN_MEMORY and not storage.holds):
-        return pa.py_buffer(content_of(table, stored))
+        return pa.BufferReader(content_of(table, stored))
     if not storage.holds:
         return None
     opened_file(table, stored).close()
-    content = storage.mapped(path)
-    if content is not None:
-        _compare(table, stored, [content])
-    return content
+    with _there(table, stored):
+        source = storage.native(path)
+    if source is not None:
+        _compare(table, stored, blocks(source))
+        source.seek(0)
+    return source
 
 
 def _verified_stream(table: str, stored: FileEntry) -> BinaryIO:
@@ -152,11 +169,11 @@ def _compare(table: str, stored: FileEntry, content: Iterable[Any]) -> None:
 
 
 def stays_verified(table: str, stored: FileEntry) -> bool:
-    """Return whether the stream of ``verified_file`` gives the bytes that were verified: it is local, or in memory.
+    """Return whether a file that was verified has the same bytes when it is opened again: it is local, or in the log.
 
-    A large file of a remote storage is sent twice, and the second time its bytes may differ.
+    A remote storage sends a file twice, and the second time its bytes may differ.
     """
-    return not stored.is_apart or stored.bytes <= IN_MEMORY or storage_for(posixpath.join(table, stored.path)).holds
+    return not stored.is_apart or storage_for(posixpath.join(table, stored.path)).holds
 
 
 def taken_tombstones(table: str, data: FileEntry, rows: int, positions: Ints) -> Any:
