@@ -11,7 +11,7 @@ set order_type="timestamp"
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mutator.config.definitions import OF_FIELDS, SETTINGS, SHORT
 from mutator.config.forms import FLAG
@@ -31,6 +31,7 @@ from mutator.errors.parts import (
     setting,
     without_marks,
 )
+from mutator.errors.quick_dataclass import dataclass
 
 # The options that have no value, because they set a flag.
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}

@@ -5,10 +5,11 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import field_parsers, parsers
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.encodings import parse_encoding
 from mutator.rules.epochs import parse_epochs

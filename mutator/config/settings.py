@@ -8,7 +8,7 @@ True
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from mutator.config.audience import Audience
@@ -27,6 +27,7 @@ from mutator.config.definitions.runs import (
 from mutator.config.definitions.setting import attribute
 from mutator.errors.display import one_line
 from mutator.errors.parts import plain
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.shown_fields import ShownFields
 
 __all__ = [

@@ -11,7 +11,7 @@ display          text as messages may show it
 interrupts       signals: stop at once, or at the next safe point
 failpoints       named points where a test makes the process fail
 version          the version of the package, for messages
-quick_dataclass  dataclasses that are soon made; here because every room may import this one
+quick_dataclass  dataclasses that are quick to make; here because every room may import this one
 """
 
 from mutator.errors.exceptions import ConfigError, DataError, MutatorError, StateError, StorageError, error, suppressed

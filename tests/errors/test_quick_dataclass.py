@@ -1,7 +1,8 @@
-"""Dataclasses that are soon made are as those of the standard library, but for assignments."""
+"""Dataclasses that are quick to make are as those of the standard library."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 from collections.abc import Callable, Mapping
@@ -13,8 +14,8 @@ import pytest
 from mutator.errors import quick_dataclass
 
 
-def classes_of(decorator: Callable[..., Any], options: Mapping[str, bool]) -> tuple[Any, Any, Any, Any]:
-    """Return a class, one that inherits from it, one with methods of its own, and one without fields."""
+def classes_of(decorator: Callable[..., Any], options: Mapping[str, bool]) -> tuple[Any, ...]:
+    """Return a class, one that inherits from it, one with methods of its own, and ones without fields and with one."""
 
     @decorator(**options)
     class Point:
@@ -44,7 +45,11 @@ def classes_of(decorator: Callable[..., Any], options: Mapping[str, bool]) -> tu
     class Empty:
         pass
 
-    return Point, Place, Own, Empty
+    @decorator(**options)
+    class Single:
+        x: Any
+
+    return Point, Place, Own, Empty, Single
 
 
 def seen(one: Any, others: list[Any]) -> Any:
@@ -53,22 +58,23 @@ def seen(one: Any, others: list[Any]) -> Any:
         is_hashed = len({one, type(one)(**vars(one))})
     except TypeError as fault:
         is_hashed = str(fault)
-    return (
-        repr(one),
-        [one == other for other in others],
-        is_hashed,
-        dataclasses.asdict(one),
-        hasattr(one, "__match_args__"),
-    )
+    found, refused = [repr(one), [one == other for other in others], is_hashed, repr(dataclasses.asdict(one))], 0
+    for change in (lambda of: setattr(of, "x", 5), lambda of: setattr(of, "new", 5), lambda of: delattr(of, "x")):
+        try:
+            change(copy.copy(one))
+        except AttributeError:
+            refused += 1
+    return [*found, refused]
 
 
 @pytest.mark.parametrize("options", [{}, {"frozen": True}, {"frozen": True, "eq": False}, {"eq": False}])
 def test_they_are_as_those_of_the_standard_library(options: dict[str, bool]) -> None:
     found = []
     for decorator in (dataclasses.dataclass, quick_dataclass.dataclass):
-        point, place, own, empty = classes_of(decorator, options)
+        point, place, own, empty, single = classes_of(decorator, options)
         worlds = [point(1), point(1, "b"), point(1, known={"a": 1}), point(2), place(1), place(1, z=3), own(1), own(2)]
-        worlds += [empty(), dataclasses.replace(point(1), secret=2)]
+        nan = float("nan")
+        worlds += [empty(), single(1), single(nan), single((1,)), dataclasses.replace(point(1), secret=2)]
         found.append([seen(one, worlds) for one in worlds])
     assert found[0] == found[1]
 

@@ -1,12 +1,13 @@
 """The files that a run reads, and those that it writes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from mutator.config import forms
 from mutator.config.definitions.setting import ACCEPTED, FIELDS, FORMATS, PARTITIONS, WORKFLOW, Setting, defined
 from mutator.config.forms import one_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import known_formats
 
 _FORMATS = ", ".join(f"`{name}`" for name in known_formats.FORMATS)

@@ -1,12 +1,13 @@
 """What the mutation of a row is: the settings of op codes, of delete files, of dialects, and of parts of a snapshot."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from mutator.config import forms
 from mutator.config.definitions.setting import DELETES, Setting, defined
 from mutator.config.forms import one_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.conditions import Condition
 from mutator.rules.envelope_kind import KEY_FILES
 from mutator.rules.envelopes import ENVELOPES, chosen_by

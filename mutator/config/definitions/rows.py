@@ -4,13 +4,14 @@ A field is an ordinal, which counts from 0 in the feed's layout, or a name where
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from mutator.config import forms
 from mutator.config.definitions.operations import OpSpec
 from mutator.config.definitions.setting import FIELDS, FORMATS, PARTITIONS, RECORDS, Setting, defined
 from mutator.config.forms import one_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.epochs import NO_EPOCHS, Epochs

@@ -1,10 +1,11 @@
 """What a run does, where it stops, what it keeps, and how fast it is."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mutator.config import forms
 from mutator.config.definitions.setting import ACCEPTED, DELETES, REPORTS, SPEED, WORKFLOW, Setting, defined
 from mutator.config.forms import one_of
+from mutator.errors.quick_dataclass import dataclass
 from mutator.rules.field_choice import FieldChoice
 
 
