@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from bench.contenders.contender import Contender, Ran
@@ -68,7 +69,11 @@ class MutatorRunOverwrite(MutatorRewrite):
     def export(self, output: Path, to: Path) -> Path:
         """Write the rows to one file, as those of a table are."""
         to.mkdir(parents=True)
-        rows = pq.read_table(output, partitioning=None, columns=list(PARTITIONED_MASTER_FIELDS))
+        # Only the names of the directories have it.
+        stores = ds.partitioning(
+            pa.schema([("store", pa.int32())]), flavor="hive"
+        )
+        rows = pq.read_table(output, partitioning=stores, columns=list(PARTITIONED_MASTER_FIELDS))
         pq.write_table(rows, to / "part.parquet")
         return to
 

@@ -214,6 +214,20 @@ def test_text_with_fields_in_its_paths_needs_their_names(tmp_path, side):
                             output=str(tmp_path / "out"))  # fmt: skip
 
 
+@pytest.mark.parametrize(("op", "row"), [("3", "a,1,2,U\n"), ("1", "a,U,1,2\n")])
+def test_text_may_have_the_fields_of_its_paths_in_its_rows_too(tmp_path, op, row):
+    (tmp_path / "master" / "shop=1").mkdir(parents=True)
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "master" / "shop=1" / "a.txt").write_text("a,1,1\n")
+    (tmp_path / "feed" / "f_1.txt").write_text(row)
+    shop, at = ("1", "2") if op == "3" else ("2", "3")
+    by = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": at, "partitioned.by": f"shop={shop}"}
+    by |= {"op.code.field.ordinal": op, "op.code.in.master": "false"}
+    report = local_engine.mutate({**NO_LIMITS, **by}, master=str(tmp_path / "master"), feed=[str(tmp_path / "feed")],
+                                 output=str(tmp_path / "out"))  # fmt: skip
+    assert report.counts["feed updated"] == 1
+
+
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])
 def test_a_table_and_a_master_explain_records_of_hive_feeds(tmp_path, capsys, file_format):
     put(tmp_path / "lake", file_format, [(*row, "U") for row in MASTER], BY)

@@ -126,17 +126,16 @@ def _check_values(sources: Sequence[Source]) -> None:
             raise error("format", path=source.path, what=fault, cure=cure) from None
 
 
-def check_text_paths(rows: RowSpec, sides: Iterable[tuple[Sequence[Source], int | None]]) -> None:
+def check_text_paths(rows: RowSpec, sides: Iterable[tuple[Sequence[Source], int | None, int]]) -> None:
     """Raise DataError for a file whose rows, known by position, lack fields that are in the names of its directories.
 
-    sides: the files of each, and the number of fields of its rows, None for any.
+    sides: the files of each, the number of fields of its rows, None for any, and the number that the settings need.
     """
-    highest = max((*rows.fields, *(one.source for one in rows.key.partitions if isinstance(one.source, int))))
-    for one, wanted in ((one, wanted) for sources, wanted in sides for one in sources):
+    for one, wanted, needed in ((one, wanted, needed) for sources, wanted, needed in sides for one in sources):
         names = [name for name, _ in values_above(one.path)]
         if not names or one.width is None or one.part is not None or may_have_ids_alone(rows, one):
             continue
-        if one.width <= highest or one.width < (wanted or 0) == one.width + len(names):
+        if one.width < needed or one.width < (wanted or 0) == one.width + len(names):
             what = f"its first row has {counted(one.width, 'field')}, and the names of its directories have others"
             cure = (
                 f"if rows lack {' and '.join(names)}, as in Hive, set {setting('field.names')} to the names of all "

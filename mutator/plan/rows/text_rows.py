@@ -146,10 +146,11 @@ def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     _check_settings(rows, output)
     known = survey.state
     feed_width, master_width, op_in_master = decide_widths(rows, survey)
-    check_text_paths(rows, ((survey.master, master_width), (survey.feed, feed_width)))
     check_names(rows, survey, feed_width)
     partitioning = partitioning_of(rows.key.partitions, rows.key.scope, known)
     feed, master, written = _layouts(rows, partitioning, feed_width, master_width, op_in_master)
+    sides = (survey.master, master_width, master.needed_width), (survey.feed, feed_width, feed.needed_width)
+    check_text_paths(rows, sides)
     _check_ordinals(rows, survey, feed, op_in_master)
     notes = []
     if rows.ops.field is not None:
