@@ -70,9 +70,7 @@ class MutatorRunOverwrite(MutatorRewrite):
         """Write the rows to one file, as those of a table are."""
         to.mkdir(parents=True)
         # Only the names of the directories have it.
-        stores = ds.partitioning(
-            pa.schema([("store", pa.int32())]), flavor="hive"
-        )
+        stores = ds.partitioning(pa.schema([("store", pa.int32())]), flavor="hive")
         rows = pq.read_table(output, partitioning=stores, columns=list(PARTITIONED_MASTER_FIELDS))
         pq.write_table(rows, to / "part.parquet")
         return to

@@ -169,6 +169,7 @@ def test_each_method_that_writes_is_refused(name):
         "target",
         "open",
         "mapped",
+        "native",
         "entries",
         "walk",
         "glob",

@@ -100,6 +100,9 @@ class ModelStorage:
     def mapped(self, path: str) -> None:
         return None
 
+    def native(self, path: str) -> None:
+        """Open no file: only a real one can be read by Arrow alone."""
+
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
         stream = io.BytesIO()

@@ -317,6 +317,8 @@ class Machine(RuleBasedStateMachine):
     def clean(self, keep: int) -> None:
         self._clean(keep)
         self._cleaned()
+        log = TableLog(TABLE)
+        assert self.reading or not [one for one in log.numbers() if 0 < one <= log.archive.last()]
         assert Table(TABLE).verify(repair=True, open_runner=open_runner).problems == ()
 
     @rule(keep=st.integers(1, 4), call=st.integers(0, 90), what=st.sampled_from(["kill", "lost", "no space left"]))
@@ -420,8 +422,8 @@ class Machine(RuleBasedStateMachine):
         table = Table(TABLE)
         assert table.version == newest
         log = TableLog(TABLE)
-        first = log.archive.last() + 1
-        assert log.numbers() == [0, *range(first, newest + 1)]
+        first = log.archive.last() + 1  # a cleaning that failed may leave entries in the log that it has archived
+        assert [one for one in log.numbers() if one == 0 or one >= first] == [0, *range(first, newest + 1)]
         assert first <= max(table.snapshot.state.cleaning.earliest, 1)
         self._check(table, newest)
         assert table.tags() == self.tags
