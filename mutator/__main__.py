@@ -1,6 +1,6 @@
 """The command ``mutator``, which is also ``python -m mutator``.
 
-A run of large files begins to start processes before it loads its own modules, which takes as long as theirs.
+A run of large files starts the process of its workers first, and loads its own modules meanwhile: both take as long.
 """
 
 import os
@@ -55,7 +55,10 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _size(path: str) -> int:
-    """Return the bytes of a file, or of the files below a directory; 0 for anything else."""
+    """Return the bytes of a file, or of the files below a directory; 0 for anything else.
+
+    ``runners.bytes_at`` knows remote, packed and listed files, too, but loads the storages for it.
+    """
     files = (os.path.join(where, name) for where, _, names in os.walk(path) for name in names)
     size = 0
     for file in islice(files, _MOST_FILES) if os.path.isdir(path) else (path,):

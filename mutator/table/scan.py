@@ -109,7 +109,7 @@ class Scan:
         """Read nothing yet. wanted, read: pa.Schema. threads: whether to read ahead."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
         self._at_once = 1  # row groups
-        # Of a remote storage, whole files are in memory: one at a time, whose columns are decoded at once.
+        # A file of a remote storage is in memory as a whole, so they are read one at a time, columns at the same time.
         self._is_ahead = threads and storage_for(snapshot.table).holds
         self._threads = threads
         self._most = _IN_MEMORY // (MOST + 1) if self._is_ahead else _IN_MEMORY  # bytes

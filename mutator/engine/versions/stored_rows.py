@@ -132,7 +132,7 @@ def verified_file(table: str, stored: FileEntry) -> Any:
 def _verified_source(table: str, stored: FileEntry) -> Any:
     """Open a file whose bytes have been verified as a pa.NativeFile; None for a large one of a remote storage.
 
-    Threads read it at once: a local file by calls that need no Python, the others in memory.
+    Several threads can read it at the same time: a local file without the lock of Python, any other in memory.
     """
     path = posixpath.join(table, stored.path)
     storage = storage_for(path)
@@ -150,7 +150,7 @@ def _verified_source(table: str, stored: FileEntry) -> Any:
 
 
 def _verified_stream(table: str, stored: FileEntry) -> BinaryIO:
-    """Open a file whose bytes have been verified, of a storage that may give other ones when they are read again."""
+    """Open a file whose bytes have been verified. A storage may give other bytes when they are read again."""
     stream = opened_file(table, stored)
     try:
         _compare(table, stored, blocks(stream))
