@@ -114,7 +114,8 @@ def _written(
                 rows_of.setdefault(partition, []).append(rows.take(pa.array(numbers)))
     for partition, parts in rows_of.items():
         path = posixpath.join(directory_of(fields, partition), name)
-        storage_for(target.directory).make_directory(posixpath.dirname(posixpath.join(target.directory, path)))
+        directory = posixpath.dirname(posixpath.join(target.directory, path))
+        storage_for(target.directory).make_directory(directory, within=target.directory)
         file = write_file(target, path, parts)
         assert file is not None
         yield replace(file, partition=dict(zip(fields, partition, strict=True)))

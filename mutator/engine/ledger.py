@@ -147,7 +147,8 @@ class _Rejects:
         """Return the file, which is created when it is needed."""
         assert self._staging is not None
         if self.stream is None:
-            storage_for(self._staging).make_directory(posixpath.dirname(f"{self._staging}/{self._path}"))
+            directory = posixpath.dirname(f"{self._staging}/{self._path}")
+            storage_for(self._staging).make_directory(directory, within=self._staging)
             self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
         return self.stream
 

@@ -198,8 +198,12 @@ class Storage(Protocol):
         return  # for storages whose answers mean that a change is durable
 
     @abstractmethod
-    def make_directory(self, path: str) -> None:
-        """Create a directory and its parents durably; it may exist."""
+    def make_directory(self, path: str, within: str = "") -> None:
+        """Create a directory and its parents durably; it may exist.
+
+        within: a parent that must exist. Raises StorageError without it: a task whose run has ended must not bring back
+        a directory that the run removed.
+        """
 
     def make_directories(self, paths: Sequence[str]) -> None:
         """Create directories and their parents; many of them may be durable only after ``sync_all``."""

@@ -105,11 +105,15 @@ class HdfsStorage(Storage):
                 raise storage_error(path, fault) from None
             raise
 
-    def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; it may exist."""
+    def make_directory(self, path: str, within: str = "") -> None:
+        """Create a directory and its parents; it may exist. within: a parent that must exist."""
         client, inner = hdfs_client.at(path)
         try:
-            client.mkdirs(inner, create_parent=True)
+            if not within:
+                client.mkdirs(inner, create_parent=True)
+            while within and within != path:
+                within = posixpath.join(within, posixpath.relpath(path, within).partition("/")[0])
+                client.mkdirs(hdfs_client.split(within)[2], create_parent=False)
         except FileExistsError as fault:  # a file is in the way
             raise error("storage", path=path, why=reason_of(fault)) from None
         except FAULTS as fault:

@@ -169,10 +169,10 @@ class LocalStorage(Storage):
         with _translated(path), contextlib.suppress(FileNotFoundError):
             _fsync(path)
 
-    def make_directory(self, path: str) -> None:
-        """Create a directory and its parents durably; it may exist."""
+    def make_directory(self, path: str, within: str = "") -> None:
+        """Create a directory and its parents durably; it may exist. within: a parent that must exist."""
         missing, above = [], path
-        while not os.path.lexists(above):
+        while above != within and not os.path.lexists(above):
             missing.append(above)
             above = os.path.dirname(above)
         with _translated(path, fault_of=_write_error):

@@ -135,7 +135,7 @@ class S3Storage(Storage):
             client(target).copy(one.where, other.bucket, other.key)
         return True
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, within: str = "") -> None:
         """Do nothing: a directory exists once an object is below it."""
 
     def remove(self, path: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pyarrow import parquet
 
 import mutator
 from mutator.dataset.side_columns import read_tombstones
+from mutator.engine import tasks
 from mutator.engine.blocks import block_steps as blocks
+from mutator.engine.ledger import write_ledger
 from mutator.engine.records import record_steps as records
 from mutator.errors import StorageError
 from tests.support import local_engine
@@ -218,6 +221,21 @@ def test_task_that_fails_always_publishes_nothing(sc, places, tmp_path, monkeypa
     assert caught.value.kind == "task"
     assert "the disk is on fire" in str(caught.value)
     assert "\tat org.apache" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_task_of_a_run_that_has_ended_brings_nothing_back(places, tmp_path, monkeypatch):
+    """Spark does not wait for the other tasks of a stage that fails; this one is slower than the run."""
+
+    def slow(plan, staging, attempt, elements):
+        shutil.rmtree(Path(staging).parent)
+        return write_ledger(plan, staging, attempt, elements)
+
+    monkeypatch.setattr(tasks, "write_ledger", slow)
+
+    with pytest.raises(StorageError, match="work/_mutator/rejected"):
+        local_engine.mutate(**call_of("aligned", places, tmp_path / "out"))
+
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -389,6 +390,20 @@ def test_make_directory_creates_parents_and_accepts_an_existing_directory(renami
         renaming_root.storage.make_directory(renaming_root / "a/b/c")
 
     assert renaming_root.names(renaming_root / "a/b") == ["c"]
+
+
+def test_make_directory_brings_no_removed_parent_back(renaming_root):
+    """As a task whose run has ended would: it makes the directories that its files need."""
+    make = partial(renaming_root.storage.make_directory, renaming_root / "staged/a/b", renaming_root / "staged")
+
+    with pytest.raises(StorageError, match="staged/a"):
+        make()
+    assert renaming_root.names() == []
+
+    renaming_root.storage.make_directory(renaming_root / "staged")
+    make()
+    make()
+    assert renaming_root.names(renaming_root / "staged/a") == ["b"]
 
 
 def test_remove_removes_files_and_whole_trees(root):

@@ -132,9 +132,11 @@ class ModelStorage:
     def link_new(self, source: str, target: str) -> bool:
         return False
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, within: str = "") -> None:
         with self._call("make_directory", path):
             path = path.rstrip("/")
+            if self.renames and within and within.rstrip("/") not in self.tree:
+                raise error("storage", path=path, why="No such file or directory")
             while self.renames and path not in self.tree and "://" in path.rstrip("/"):
                 self._put(path, None)
                 path = posixpath.dirname(path)

@@ -643,6 +643,7 @@ def test_a_task_needs_only_its_file(feed):
     """A task is sent to workers with the positions of its fields, and writes the same files again."""
     feed.put("ups_1.txt", b"a\nb\na\n")
     (file,), _ = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)])
+    (feed.root / "stage").mkdir()
     made, rejects = split_file(str(feed.root / "stage"), parse_fields("0"), file, 5)
 
     assert (made.rows, made.rejected, rejects) == (3, 0, [])

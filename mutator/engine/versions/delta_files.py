@@ -276,7 +276,7 @@ def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, key
 
 def created(plan: Reading, table: str, path: str) -> AbstractContextManager[StagedFile]:
     """Create a file of a table, and its directory. path: relative to the table."""
-    storage_for(table).make_directory(posixpath.dirname(f"{table}/{path}"))
+    storage_for(table).make_directory(posixpath.dirname(f"{table}/{path}"), within=table)
     return create(plan, table, path)
 
 

@@ -163,7 +163,7 @@ def _write(staging: str, directory: str, source: Source, output: _Output, pieces
     """Write the file of one partition."""
     path = posixpath.join(staging, directory, source.name)
     storage = storage_for(path)
-    storage.make_directory(posixpath.dirname(path))
+    storage.make_directory(posixpath.dirname(path), within=staging)
     for again in (False, True):
         try:
             with storage.create_new(path) as stream:
