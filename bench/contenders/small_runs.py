@@ -16,7 +16,7 @@ from bench.layout import SETTINGS
 
 __all__ = ["MUTATOR", "Command", "MutatorRun", "Other", "done", "options_of"]
 
-MUTATOR = (sys.executable, "-m", "mutator.cli")
+MUTATOR = (sys.executable, "-m", "mutator")
 
 
 def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:

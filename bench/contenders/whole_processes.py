@@ -115,7 +115,7 @@ class MutatorSingle(OfManaged):
         return f"{len(tables)} times spark-submit"
 
 
-MANY = [sys.executable, "-m", "mutator.cli", "run-many"]
+MANY = [sys.executable, "-m", "mutator", "run-many"]
 
 
 def _done(command: list[str | Path]) -> None:
