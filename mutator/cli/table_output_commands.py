@@ -8,6 +8,7 @@ mutator table verify TABLE [--repair]             compare a table with its log
 from __future__ import annotations
 
 import argparse
+import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from mutator.table.apply import OpenRunner
 
 VERSION_TYPE = option_type(number_or_name)  # of options whose value is a version
+_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # by the ends of file names
 _TABLE: dict[str, Any] = {"metavar": "TABLE", "help": "directory of the table"}
 TABLE, TABLE_PLACE = option("table", **_TABLE), place("table", **_TABLE)
 FORMAT = at_most_one_of(
     option(
         "--format",
         choices=("csv", "parquet", "json"),
-        default="csv",
         metavar="{csv,parquet}",
-        help="of the rows (default csv)",
+        help="of the rows (default: parquet for FILE.parquet, else csv)",
     ),
     option(
         "--json",
@@ -64,12 +65,14 @@ def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer
     """
     from mutator.table.row_output import row_text, write_file
 
+    ending = posixpath.splitext(arguments.output or "")[1].lower()
+    file_format = arguments.format or _FORMATS.get(ending, "csv")
     if arguments.output is not None:
-        rows = write_file(reader, arguments.format, arguments.output)
+        rows = write_file(reader, file_format, arguments.output)
         return CommandReport(f"wrote {counted(rows, what)} to {arguments.output}")
-    if arguments.format == "parquet":
+    if file_format == "parquet":
         raise error("usage", what="--format parquet needs a file; name one with --output FILE")
-    return CommandRows(row_text(reader, arguments.format))
+    return CommandRows(row_text(reader, file_format))
 
 
 def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:

@@ -6,6 +6,7 @@ Path patterns have the rules of Python's ``glob``, also on storages that can onl
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import posixpath
 import re
 from abc import abstractmethod
@@ -31,6 +32,21 @@ class Entry(NamedTuple):
     def last_write(self) -> float:
         """When the content last changed, in seconds, by the storage's clock: a rename does not count."""
         return self.modified if self.written is None else self.written
+
+
+def directories_below(path: str, within: str) -> list[str]:
+    """Return the directories below another one that lead to a path, and the path, the outermost first.
+
+    Raises ValueError if the path is neither the other directory nor below it.
+
+    >>> directories_below("/lake/out//a/b/", "/lake/out/")
+    ['/lake/out/a', '/lake/out/a/b']
+    """
+    begin = within.rstrip("/") + "/"
+    if not f"{path}/".startswith(begin):
+        raise ValueError(f"{path} is not below {within}")
+    names = filter(None, path[len(begin) :].split("/"))
+    return list(itertools.accumulate(names, posixpath.join, initial=begin))[1:]
 
 
 def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterator[Entry]:
@@ -201,8 +217,8 @@ class Storage(Protocol):
     def make_directory(self, path: str, within: str = "") -> None:
         """Create a directory and its parents durably; it may exist.
 
-        within: a parent that must exist. Raises StorageError without it: a task whose run has ended must not bring back
-        a directory that the run removed.
+        within: a parent that must exist, on storages that have directories. Raises StorageError, and creates nothing,
+        if it is missing: a task whose run has ended must not bring back a directory that the run removed.
         """
 
     def make_directories(self, paths: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.parts import place
 from mutator.storage import hdfs_client
-from mutator.storage.contract import Entry, Storage
+from mutator.storage.contract import Entry, Storage, directories_below
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
 from mutator.storage.hdfs_streams import HdfsWriter, Reader, create
 
@@ -108,12 +108,10 @@ class HdfsStorage(Storage):
     def make_directory(self, path: str, within: str = "") -> None:
         """Create a directory and its parents; it may exist. within: a parent that must exist."""
         client, inner = hdfs_client.at(path)
+        directories = directories_below(inner, hdfs_client.split(within)[2]) if within else [inner]
         try:
-            if not within:
-                client.mkdirs(inner, create_parent=True)
-            while within and within != path:
-                within = posixpath.join(within, posixpath.relpath(path, within).partition("/")[0])
-                client.mkdirs(hdfs_client.split(within)[2], create_parent=False)
+            for directory in directories:
+                client.mkdirs(directory, create_parent=not within)
         except FileExistsError as fault:  # a file is in the way
             raise error("storage", path=path, why=reason_of(fault)) from None
         except FAULTS as fault:

@@ -20,7 +20,7 @@ from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.parts import place
 from mutator.storage import local_directories
-from mutator.storage.contract import Entry, Storage
+from mutator.storage.contract import Entry, Storage, directories_below
 from mutator.storage.local_directories import NO_LINKS, exchange, link_new, rename_noreplace
 
 _TYPES = {
@@ -172,9 +172,11 @@ class LocalStorage(Storage):
     def make_directory(self, path: str, within: str = "") -> None:
         """Create a directory and its parents durably; it may exist. within: a parent that must exist."""
         missing, above = [], path
-        while above != within and not os.path.lexists(above):
+        while not os.path.lexists(above):
             missing.append(above)
             above = os.path.dirname(above)
+        if within:  # which another process may remove meanwhile
+            missing = [one for one in reversed(directories_below(path, within)) if not os.path.lexists(one)]
         with _translated(path, fault_of=_write_error):
             for directory in reversed(missing):
                 with contextlib.suppress(FileExistsError):  # another process creates it as well

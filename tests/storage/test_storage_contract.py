@@ -392,11 +392,12 @@ def test_make_directory_creates_parents_and_accepts_an_existing_directory(renami
     assert renaming_root.names(renaming_root / "a/b") == ["c"]
 
 
-def test_make_directory_brings_no_removed_parent_back(renaming_root):
-    """As a task whose run has ended would: it makes the directories that its files need."""
-    make = partial(renaming_root.storage.make_directory, renaming_root / "staged/a/b", renaming_root / "staged")
+@pytest.mark.parametrize("within", ["staged", "staged/", "staged//"])
+@pytest.mark.parametrize("path", ["staged/a/b", "staged//a/b/"])
+def test_make_directory_brings_no_removed_parent_back(renaming_root, path, within):
+    make = partial(renaming_root.storage.make_directory, renaming_root / path, renaming_root / within)
 
-    with pytest.raises(StorageError, match="staged/a"):
+    with pytest.raises(StorageError, match=r"staged/+a"):
         make()
     assert renaming_root.names() == []
 
@@ -404,6 +405,15 @@ def test_make_directory_brings_no_removed_parent_back(renaming_root):
     make()
     make()
     assert renaming_root.names(renaming_root / "staged/a") == ["b"]
+
+
+def test_make_directory_accepts_the_parent_itself_and_nothing_beside_it(renaming_root):
+    make = renaming_root.storage.make_directory
+    make(renaming_root / "staged")
+    make(renaming_root / "staged/", renaming_root / "staged")
+    with pytest.raises(ValueError, match="is not below"):
+        make(renaming_root / "staged-too/a", renaming_root / "staged")
+    assert renaming_root.names() == ["staged"]
 
 
 def test_remove_removes_files_and_whole_trees(root):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from mutator.errors import error
 from mutator.storage import contract, registry
-from mutator.storage.contract import Entry, walked
+from mutator.storage.contract import Entry, directories_below, walked
 
 KINDS = ("posix", "hdfs", "s3")
 
@@ -135,8 +135,10 @@ class ModelStorage:
     def make_directory(self, path: str, within: str = "") -> None:
         with self._call("make_directory", path):
             path = path.rstrip("/")
-            if self.renames and within and within.rstrip("/") not in self.tree:
+            below = directories_below(path, within) if self.renames and within else []
+            if below and within.rstrip("/") not in self.tree:
                 raise error("storage", path=path, why="No such file or directory")
+            path = below[-1] if below else path
             while self.renames and path not in self.tree and "://" in path.rstrip("/"):
                 self._put(path, None)
                 path = posixpath.dirname(path)

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -217,5 +218,10 @@ def test_rows_are_printed_as_every_format(sales, capsys):
     assert [json.loads(row) for row in rows] == [{"id": 1, "ts": 2, "shop": 0}]
     assert len(printed(capsys, "table scan sales --limit 4").splitlines()) == 5
     assert len(printed(capsys, "table scan sales --version 0").splitlines()) == 1
-    assert printed(capsys, "table scan sales --format parquet -o out.parquet") == "wrote 6 rows to out.parquet\n"
-    assert pq.read_table("out.parquet").num_rows == 6
+    assert printed(capsys, "table scan sales --format parquet -o out") == "wrote 6 rows to out\n"
+    assert printed(capsys, "table scan sales -o out.PARQUET") == "wrote 6 rows to out.PARQUET\n"
+    assert pq.read_table("out").num_rows == pq.read_table("out.PARQUET").num_rows == 6
+    assert printed(capsys, "table scan sales --format csv -o csv.parquet") == "wrote 6 rows to csv.parquet\n"
+    assert len(Path("csv.parquet").read_text().splitlines()) == 7
+    assert printed(capsys, "table scan sales -o out.jsonl") == "wrote 6 rows to out.jsonl\n"
+    assert len([json.loads(row) for row in Path("out.jsonl").read_text().splitlines()]) == 6

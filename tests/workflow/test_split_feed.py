@@ -22,7 +22,7 @@ from mutator.dataset import split_record
 from mutator.dataset.checksum import whole
 from mutator.dataset.split_record import PATH
 from mutator.engine.each import in_turn
-from mutator.errors import ConfigError, DataError, MutatorError, StateError, failpoints
+from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError, failpoints
 from mutator.formats.files.lines import rows as text_rows
 from mutator.rules.partition_fields import parse_fields
 from mutator.rules.partition_transforms import directory_of_row
@@ -643,6 +643,10 @@ def test_a_task_needs_only_its_file(feed):
     """A task is sent to workers with the positions of its fields, and writes the same files again."""
     feed.put("ups_1.txt", b"a\nb\na\n")
     (file,), _ = feed_files(config.parse(CONFIG), parse_fields("0"), [str(feed.feed)])
+    with pytest.raises(StorageError, match="field_0=a"):  # nothing of a split that has ended comes back
+        split_file(str(feed.root / "stage"), parse_fields("0"), file, 5)
+    assert not (feed.root / "stage").exists()
+
     (feed.root / "stage").mkdir()
     made, rejects = split_file(str(feed.root / "stage"), parse_fields("0"), file, 5)
 

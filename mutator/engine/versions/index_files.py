@@ -164,7 +164,7 @@ def _deletes(plan: Reading, tombstones: Any) -> Any:
 
 def _link(source: str, table: str, path: str) -> None:
     storage, directory = storage_for(table), posixpath.dirname(f"{table}/{path}")
-    storage.make_directory(directory)
+    storage.make_directory(directory, within=table)
     link_or_copy(source, posixpath.join(table, path))
     storage.sync(directory)
 

@@ -61,7 +61,7 @@ class _Sink:
             return _Written(None)
         path = posixpath.join(self._work, f"{uuid.uuid4().hex}.feed")
         storage = storage_for(path)
-        storage.make_directory(self._work)
+        storage.make_directory(self._work, within=self._path)
         with storage.create_new(path) as stream, pq.ParquetWriter(stream, first.schema) as writer:
             writer.write_batch(first)
             for batch in iterator:
