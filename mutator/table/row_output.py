@@ -14,6 +14,7 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.parquet import table_writer
 from mutator.formats.values.json_text import to_json
 from mutator.storage import located_to_write
+from mutator.storage.local import remove_leftovers
 
 
 def row_text(reader: Any, output_format: str) -> Iterator[bytes]:
@@ -39,6 +40,8 @@ def write_file(reader: Any, output_format: str, path: str) -> int:
     storage, path = located_to_write(path)
     if storage.stat(path) is not None:
         raise error("table.output", path=path)
+    if storage.holds:  # a local file system
+        remove_leftovers(path)
     counted = _Counted(reader)
     with storage.create_new(path) as stream:
         if output_format == "parquet":

@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
+from mutator.engine.local.fork_server import begin_processes
 from mutator.engine.local.local_runner import local_runner
 from mutator.engine.local.processes import Processes, workers_for, workers_of
 from mutator.engine.runner import each_on
@@ -103,6 +106,19 @@ def test_a_killed_worker_is_a_clear_error():
     with running(2) as runner, pytest.raises(StorageError, match="killed a worker process") as caught:
         each_on(runner)([0, 1, 0], die)
     assert caught.value.kind == "worker.killed"
+
+
+@pytest.mark.processes
+def test_a_killed_server_of_workers_is_a_clear_error():
+    begin_processes()
+    server = forkserver._forkserver._forkserver_pid
+    os.kill(server, signal.SIGSTOP)  # so that it is asked for a worker, and is killed before it answers
+    killer = threading.Timer(0.3, os.kill, (server, signal.SIGKILL))
+    with running(2) as runner:
+        killer.start()
+        with pytest.raises(StorageError, match="killed a worker process"):
+            each_on(runner)([1, 2, 3], pid_of)
+        assert len(each_on(runner)([1, 2, 3], pid_of)) == 3
 
 
 @pytest.mark.processes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,16 @@ def test_changes_are_written_to_a_new_file(table: str, capsys: Any) -> None:
     assert pq.read_table("changes.parquet").column("_change_type").to_pylist() == ["insert", "insert"]
     assert main(f"table changes {table} --from 0 -o changes.parquet".split()) == 5
     assert "changes.parquet: already exists" in capsys.readouterr().err
+
+
+def test_a_killed_command_leaves_nothing_for_long(table: str, capsys: Any) -> None:
+    old, new, other = (Path(f".{name}.{'0' * 31}{number}") for number, name in enumerate(("out.csv", "out.csv", "out")))
+    for path in (old, new, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    printed(capsys, f"table scan {table} -o out.csv")
+    assert [path.exists() for path in (old, new, other)] == [False, True, True]
 
 
 def test_parquet_needs_a_file(table: str, capsys: Any) -> None:

@@ -143,6 +143,12 @@ class Processes:
             return checked(gathered(self._submit(tasks), watch))
         except BrokenProcessPool:
             raise error("worker.killed") from None
+        except (EOFError, ConnectionError):  # the process that workers are forked from was killed
+            self.kill()
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+            raise error("worker.killed") from None
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with submitting():
