@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from contextlib import contextmanager
 from multiprocessing import forkserver
@@ -109,15 +108,22 @@ def test_a_killed_worker_is_a_clear_error():
 
 
 @pytest.mark.processes
-def test_a_killed_server_of_workers_is_a_clear_error():
+def test_a_killed_server_of_workers_is_a_clear_error(monkeypatch):
     begin_processes()
-    server = forkserver._forkserver._forkserver_pid
-    os.kill(server, signal.SIGSTOP)  # so that it is asked for a worker, and is killed before it answers
-    killer = threading.Timer(0.3, os.kill, (server, signal.SIGKILL))
+    server, ask = forkserver._forkserver._forkserver_pid, forkserver.connect_to_new_process
+    os.kill(server, signal.SIGSTOP)  # so that it does not answer before it is killed
+
+    def killed(*given):
+        asked = ask(*given)
+        os.kill(server, signal.SIGKILL)
+        os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+        return asked
+
     with running(2) as runner:
-        killer.start()
-        with pytest.raises(StorageError, match="killed a worker process"):
-            each_on(runner)([1, 2, 3], pid_of)
+        with monkeypatch.context() as patched:
+            patched.setattr(forkserver, "connect_to_new_process", killed)
+            with pytest.raises(StorageError, match="killed a worker process"):
+                each_on(runner)([1, 2, 3], pid_of)
         assert len(each_on(runner)([1, 2, 3], pid_of)) == 3
 
 

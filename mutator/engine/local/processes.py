@@ -143,18 +143,17 @@ class Processes:
             return checked(gathered(self._submit(tasks), watch))
         except BrokenProcessPool:
             raise error("worker.killed") from None
-        except (EOFError, ConnectionError):  # the process that workers are forked from was killed
-            self.kill()
-            pool, self._pool = self._pool, None
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
-            raise error("worker.killed") from None
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with submitting():
             if self._pool is None or self._pool._broken:  # another table's worker was killed
                 self._pool = _pool_of(self.count, self._counted())
-            return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
+            try:
+                return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
+            except (EOFError, ConnectionError):  # the process that workers are forked from was killed
+                self.kill()
+                self._pool = None
+                raise error("worker.killed") from None
 
     def _counted(self) -> str | None:
         """Return the directory into which the processes count, if anybody looks."""
