@@ -15,10 +15,13 @@ from mutator.engine.usable_cores import usable_cores
 from mutator.plan.runner_choice import choose_runner, configured_spark
 
 _MOST_FILES = 10_000  # whose sizes are added here
+_PROGRESS = ("auto", "off")  # values of an option that may come before the command
 
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
+    # Nothing here is linear algebra, for which numpy starts a thread a core, all of which spin for a while.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if _needs_processes(sys.argv[1:]):
         with suppress(OSError):  # then they start later, or that start says what is wrong
             begin_processes()
@@ -33,9 +36,11 @@ def _needs_processes(words: Sequence[str]) -> bool:
     Files of settings, patterns and packed files are looked at later. At worst, processes start when the inputs are
     known, or start and have no tasks.
     """
-    if words[:1] != ["run"]:
+    # Options of all commands may come first.
+    command = next((word for word in words if not word.startswith("-") and word not in _PROGRESS), None)
+    if command != "run":
         return False
-    given = [*_options(words[1:])]
+    given = [*_options(words[words.index(command) + 1 :])]
     wanted = next((value for name, value in reversed(given) if name == "--runner"), "auto")
     size = sum(_size(value) for name, value in given if name in ("--master", "--feed"))
     choice = choose_runner(wanted, size, usable_cores(), configured_spark())

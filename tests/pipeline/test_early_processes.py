@@ -66,6 +66,7 @@ def test_the_command_knows_it_by_its_words(
     large, small = sized(tmp_path / "part" / "a.csv", LARGE), sized(tmp_path / "b.csv", SMALL)
     given = [word.format(large=large, small=small, directory=tmp_path) for word in words]
     assert __main__._needs_processes(["run", *given]) is needs
+    assert __main__._needs_processes(["-q", "--progress", "off", "run", *given]) is needs
     assert not __main__._needs_processes(["verify", *given])
 
 
@@ -94,3 +95,19 @@ def test_workers_come_from_the_process_that_began_early() -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
     assert done.stdout == "True 1\n"
+
+
+@pytest.mark.processes
+def test_workers_import_no_module_of_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('a module of the user')")
+    program = """
+        import sys
+        sys.path.remove("")
+        from mutator.engine.local.processes import Processes
+
+        with Processes(1) as workers:
+            print(workers.run([sys.getrecursionlimit], lambda *_: None))
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[1000]\n", "")

@@ -47,17 +47,33 @@ def context() -> ForkServerContext:
 
 @contextmanager
 def submitting() -> Iterator[None]:
-    """Let one thread at a time start processes.
+    """Let one thread at a time start processes, which import the modules that this one does.
 
     The program is hidden from ``multiprocessing``, which would run it again in each process that it starts.
     """
-    with _submitting:
+    with _submitting, _same_modules():
         program = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
             yield
         finally:
             sys.modules["__main__"] = program
+
+
+@contextmanager
+def _same_modules() -> Iterator[None]:
+    """Let Python look for modules where this process does: ``multiprocessing`` would look in the working directory."""
+    own = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
