@@ -9,7 +9,7 @@ import pyarrow as pa
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in malloc.h
 _KEPT = 64 << 20
-_SMALLEST = 4 << 20  # bytes that are worth a search for free pages
+_SMALLEST = _KEPT  # bytes that are worth a search for free pages
 _LARGEST = 32 << 20  # more than this is always given back: glibc allows no more
 
 
