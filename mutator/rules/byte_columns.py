@@ -78,6 +78,29 @@ def offsets_of(values: Any) -> tuple[Ints, Bytes]:
     )
 
 
+def words_of(data: Bytes) -> Any:
+    """Return the eight bytes from each position on, as one uint64 each; nothing is copied.
+
+    >>> hex(words_of(np.frombuffer(b"abcdefghi", np.uint8))[1])
+    '0x6968676665646362'
+    """
+    return np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+
+
+_ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+
+
+def zero_bytes(words: Any) -> Any:
+    """Return words, uint64, whose lowest bit that is set is the highest bit of the first zero byte; 0 without any.
+
+    Mycroft's test for a zero byte (see Warren, Hacker's Delight, 6-1).
+
+    >>> hex(zero_bytes(np.array([0x610062], np.uint64))[0] & 0xFFFF)
+    '0x8000'
+    """
+    return (words - _ONES) & ~words & _HIGH
+
+
 def chosen(column: Any, rows: Ints) -> Any:
     """Return some rows of a pa.Array, without a copy if they are all of its rows in their order.
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.byte_columns import ByteColumn, Ints, words_of
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -95,8 +95,7 @@ def hash_more(seeds: Hashes, values: ByteColumn) -> Hashes:
     True
     """
     starts, lengths = values.starts, values.ends - values.starts
-    # The eight bytes from any position on, as one integer.
-    words = np.ndarray((len(values.data) - 7,), "<u8", values.data, strides=(1,))
+    words = words_of(values.data)
     h = seeds ^ (lengths.view(np.uint64) * _M64)
     longest = int(lengths.max(initial=0))
     if longest <= _LONG:

@@ -7,7 +7,7 @@ types, may be nested, and may be null. The file has no lines, so it is always re
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -19,6 +19,7 @@ from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.content import Content, NotReadable, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.envelope import DELETE
+from mutator.rules.first_values import FirstValues
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.typed_values import from_row_bytes, row_bytes
@@ -130,7 +131,7 @@ class PackedBlock:
     def hashes(self, rows: Ints | None = None) -> Hashes:
         return hash_columns([ByteColumn.of_array(column) for column in self.keys(rows)])
 
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
+    def likely(self, firsts: FirstValues) -> Ints | None:
         return None
 
     def keys(self, rows: Ints | None = None) -> list[Any]:

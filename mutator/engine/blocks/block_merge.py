@@ -42,7 +42,7 @@ from mutator.rules.order_units import units_of
 from mutator.rules.register import RECORD, Olds
 
 Blocks = Callable[[], Iterator[MasterBlock]]
-# Rows, how many they are, their hashes and side columns (None unless ``Output.exact``).
+# Rows, how many they are, their hashes (None unless ``Output.hashed``), and side columns (unless ``Output.exact``).
 Kept = tuple[Any, int, Hashes | None, Any]
 
 
@@ -60,7 +60,7 @@ class Output:
         """Set up the rewriting of rows.
 
         exact: rows must stay one element each, because they go to several files or are numbered. hashed: the hashes of
-        their keys are needed in any case. unit: that is merged; None where nothing is replaced.
+        their keys are needed. unit: that is merged; None where nothing is replaced.
         """
         plan = self.plan = task.plan
         self.tally, self.changes, self.exact, self.hashed = task.tally, task.changes, exact, hashed
@@ -147,7 +147,7 @@ def merge_blocks(
             winners.look_for_other_spellings()
         for block in blocks():
             replaced = output.replaced_rows(block)
-            met = _with_truncated(block, _met(winners, block, dropped, replaced), dropped, output)
+            met = _with_truncated(block, _met(winners, block, dropped, output, replaced), dropped, output)
             yield _applied(block, met, dropped, output, replaced)
         if winners is not None:
             finish(winners)
@@ -155,7 +155,7 @@ def merge_blocks(
     decided = SortedSpool(["row"], output.plan.set_aside, stack)
     for winners in parts:
         for block in blocks() if len(winners) else ():
-            met = _met(winners, block, dropped, output.replaced_rows(block))
+            met = _met(winners, block, dropped, output, output.replaced_rows(block))
             if met is not None:
                 decided.append(met.set_column(0, "row", pc.add(met.column("row"), block.base)))
         finish(winners)
@@ -170,14 +170,15 @@ def merge_blocks(
         yield _applied(block, met, dropped, output, output.replaced_rows(block))
 
 
-def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: Flags | None) -> Any:
+def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, output: Output, replaced: Flags | None) -> Any:
     """Return a pa.Table of the rows that winners met, with "row", "action", "sides" and "written"; None without any.
 
     replaced: which rows of the block are in partitions that are replaced.
     """
     if winners is None:
         return None
-    likely = block.block.likely(winners.firsts) if winners.firsts else None
+    known = output.hashed and block.halves is None  # all are hashed in any case
+    likely = None if known else winners.likely(block.block, block.halves)
     if likely is None:
         rows, positions = winners.match(block.hashes, block.keys, block.orders)
     else:
@@ -285,13 +286,14 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
             own = [(np.searchsorted(positions, places), new) for places, new in changes]
             content = patched(content, positions, exchanged(values, own), gone[positions])
     live = count - int(gone.sum())
+    hashes = block.hashes[~gone] if output.hashed else None
     if not output.exact:
-        return content, live, block.hashes[~gone] if output.hashed else None, None
+        return content, live, hashes, None
     changes = []
     if output.plan.has_sides and met is not None:
         touched = np.flatnonzero((actions == TOUCH) | is_written)
         changes = [(rows[touched], met.column("sides").combine_chunks().take(pa.array(touched)))]
-    return content, live, block.hashes[~gone], exchanged(block.sides, changes, ~gone)
+    return content, live, hashes, exchanged(block.sides, changes, ~gone)
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:

@@ -37,6 +37,7 @@ class MasterBlock:
     base: int  # number of the first row
     block: Block
     sides: Any  # what is kept beside each row: ``Reading.sides``
+    halves: Any = None  # the upper half of each row's key hash, uint32, where it came with the row
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -106,7 +107,7 @@ def from_shuffle(
     kept: list[BlockRows] = []
     for block in _blocks(plan, _noted(pieces, kept)):
         kept_blocks.append(block)
-        size += 3 * len(kept[-1].rows)  # the columns of a row are about twice its bytes
+        size += 3 * len(kept[-1].rows) + len(kept[-1].halves)  # the columns of a row are about twice its bytes
         if size > plan.memory:
             break
     else:
@@ -128,7 +129,7 @@ def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]
         else:
             inputs, counts = zip(*piece.inputs, strict=True)
             own = plan.sides_of_files(np.repeat(plan.sequences[list(inputs)], counts))
-        yield MasterBlock(plan, None, base, block, own)
+        yield MasterBlock(plan, None, base, block, own, np.frombuffer(piece.halves, np.uint32))
         base += len(block)
 
 

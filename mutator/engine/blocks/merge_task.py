@@ -36,13 +36,14 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.first_values import PrefixTable
 from mutator.rules.order_columns import flags
 
 _FILES = 64
 
 
-def is_in(hashes: Hashes, known: Hashes) -> Flags:
-    """Return a flag for each hash: whether it is among some sorted ones."""
+def is_in(hashes: Any, known: Any) -> Flags:
+    """Return a flag for each hash: whether it is among some sorted ones of its type."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
     positions = np.searchsorted(known, hashes)
@@ -56,15 +57,18 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
 
     blocks: called for an iterator of the bucket's ``MasterBlock``s, as often as needed.
     """
-    repeated = _repeated((one.hashes for one in blocks()), plan.memory, stack)
+    repeated = _repeated((_known(one) for one in blocks()), plan.memory, stack)
     if not len(repeated):
         return np.zeros(0, np.int64)
+    table = PrefixTable(repeated)
     keys = key_names(plan.key_width)
     same_in = [*keys, "order"] if plan.register.by_order else keys  # columns by which rows are duplicates
     names = [*keys, "order", "sequence", *(["content"] if plan.master_is_table else []), "row"]
     spool = SortedSpool(names, plan.set_aside, stack)
     for one in blocks():
-        rows = np.flatnonzero(is_in(one.hashes, repeated))
+        known = _known(one)
+        rows = table.rows(known)
+        rows = rows[is_in(known[rows], repeated)]
         if len(rows):
             columns = [
                 *one.keys(rows),
@@ -94,16 +98,21 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     return found
 
 
+def _known(block: MasterBlock) -> Any:
+    return block.hashes if block.halves is None else block.halves
+
+
 def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...]]:
     index = pa.array(rows)
     return zip(*(table.column(name).take(index).to_pylist() for name in names), strict=True)
 
 
-def _repeated(blocks: Iterable[Hashes], most: int, stack: ExitStack) -> Hashes:
-    """Return the hashes that occur more than once, sorted."""
-    waiting: list[Hashes] = []
-    size, directory = 0, None
+def _repeated(blocks: Iterable[Any], most: int, stack: ExitStack) -> Any:
+    """Return the hashes that occur more than once, sorted. blocks: arrays of uint64, or of uint32."""
+    waiting: list[Any] = []
+    size, directory, kind = 0, None, np.uint64
     for hashes in blocks:
+        kind = hashes.dtype.type
         waiting.append(hashes)
         size += hashes.nbytes
         if size > most:
@@ -114,19 +123,19 @@ def _repeated(blocks: Iterable[Hashes], most: int, stack: ExitStack) -> Hashes:
         return _twice(np.concatenate(waiting)) if waiting else np.zeros(0, np.uint64)
     _spread(waiting, directory)
     paths = [os.path.join(directory, str(number)) for number in range(_FILES)]
-    return np.concatenate([_twice(np.fromfile(path, np.uint64)) for path in paths if os.path.exists(path)])
+    return np.concatenate([_twice(np.fromfile(path, kind)) for path in paths if os.path.exists(path)])
 
 
-def _spread(waiting: list[Hashes], directory: str) -> None:
+def _spread(waiting: list[Any], directory: str) -> None:
     """Put hashes into files by their highest bits: equal hashes share a file, and the files are in order."""
     for hashes in waiting:
-        parts = hashes >> np.uint64(58)
+        parts = hashes >> hashes.dtype.type(8 * hashes.itemsize - 6)
         for part in np.unique(parts):
             with open(os.path.join(directory, str(part)), "ab") as file:
                 hashes[parts == part].tofile(file)
 
 
-def _twice(hashes: Hashes) -> Hashes:
+def _twice(hashes: Any) -> Any:
     hashes = np.sort(hashes)
     return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
 
@@ -184,9 +193,9 @@ class UnitTask:
         self.checked: list[str] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
-        # Rows are split by bucket again, or have side columns.
-        exact = exact or plan.has_sides or len(unit.numbers) > 1
-        self.output = Output(task, exact=exact, hashed=hashed, unit=unit)
+        divided = len(unit.numbers) > 1  # rows are split by bucket again
+        exact = exact or plan.has_sides or divided
+        self.output = Output(task, exact=exact, hashed=hashed or divided, unit=unit)
         self.parts = Parts(plan, task.tally, task.stack)
 
     def receipt(self, work: Callable[[], None]) -> MergeReceipt:

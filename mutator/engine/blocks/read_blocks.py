@@ -7,7 +7,7 @@
 
 Everything but records goes to the ledger (``engine.split_content``). Rows travel with their positions, and those of the
 feed with the directories of their partitions. Keys, hashes and order values are derived again from rows, which costs
-less than sending them.
+less than sending them; but half of each hash of a master row is sent, because few of these rows are looked at again.
 """
 
 from collections import Counter
@@ -45,6 +45,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.envelope import IGNORED
+from mutator.rules.first_values import upper_halves
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.key_moves import arrivals, lows_of
 from mutator.rules.op_codes import abridged, add_counts
@@ -80,6 +81,7 @@ class BlockRows(NamedTuple):
 
     rows: bytes
     inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
+    halves: bytes  # uint32: the upper half of each key hash, so that few rows are hashed again
     sides: bytes | None  # as Arrow IPC; None: the sequences of their files
 
 
@@ -260,7 +262,7 @@ class _Master:
 
     def __init__(self, plan: Reading) -> None:
         self._plan = plan
-        self._waiting: dict[int, list[tuple[int, bytes, int, Any]]] = {}
+        self._waiting: dict[int, list[tuple[int, bytes, int, bytes, Any]]] = {}
         self._sizes: Counter[int] = Counter()
         self._bytes = 0
         self._split = (0, 0)
@@ -276,14 +278,16 @@ class _Master:
             block = batch.block
             if sides.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
                 raise damaged(file, "it has lines that are not rows, and a side file with values of each row")
-            order, pieces = grouped(block.hashes(), plan.groups)
+            hashes = block.hashes()
+            order, pieces = grouped(hashes, plan.groups)
             index = pa.array(order)
-            rows = block.rows.take(index)
+            rows, halves = block.rows.take(index), upper_halves(hashes)[order]
             own = sides.of(batch).take(index) if plan.has_sides else None
             for group, start, end in pieces:
                 piece = block_type.pack(rows.slice(start, end - start))
                 beside = None if own is None else own.slice(start, end - start)
-                self._waiting.setdefault(group, []).append((split.input, piece, end - start, beside))
+                kept = split.input, piece, end - start, halves[start:end].tobytes(), beside
+                self._waiting.setdefault(group, []).append(kept)
                 self._sizes[group] += len(piece)
                 self._bytes += len(piece)
                 if self._sizes[group] > _PIECE:
@@ -304,9 +308,10 @@ class _Master:
         self._number += 1
         sides = None
         if self._plan.has_sides:
-            sides = table_bytes(pa.table([pa.concat_arrays([own for _, _, _, own in parts])], ["sides"]))
-        inputs = tuple((number, count) for number, _, count, _ in parts)
-        value = BlockRows(b"".join(rows for _, rows, _, _ in parts), inputs, sides)
+            sides = table_bytes(pa.table([pa.concat_arrays([own for *_, own in parts])], ["sides"]))
+        inputs = tuple((number, count) for number, _, count, *_ in parts)
+        rows, halves = (b"".join(one) for one in zip(*((rows, half) for _, rows, _, half, _ in parts), strict=True))
+        value = BlockRows(rows, inputs, halves, sides)
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 

@@ -1,6 +1,7 @@
 """The keys of winners: which rows of a master, or tombstones, have one of them, and remarks on them."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,13 @@ from mutator.engine.blocks.mutations import Mutations, key_columns, key_names
 from mutator.engine.blocks.tombstone_columns import own_orders
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
-from mutator.formats.blocks.block_type import Hashes
+from mutator.formats.blocks.block_type import Block, Hashes
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.first_values import FirstValues, PrefixTable
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.order_units import units_of
-
-_FEW = 256  # winners whose first ID values a block may be asked for
 
 
 class WinnerKeys:
@@ -29,12 +29,9 @@ class WinnerKeys:
         """Make the table of hashes. found: the winners."""
         self.plan, self.found, self.tally = plan, found, tally
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
-        few = len(found) <= _FEW
-        self.firsts = frozenset(found.keys[0].to_pylist()) if few else frozenset[bytes]()  # first ID values, if few
         # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
-        self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
-        self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
-        self._seen[self._slots(found.hashes)] = True
+        self._seen = PrefixTable(found.hashes)
+        self._helps = True  # to look at first ID values before rows are hashed
         self.others: OtherSpellings | None = None
 
     def __len__(self) -> int:
@@ -45,17 +42,32 @@ class WinnerKeys:
         if len(self.found) <= FEWEST:
             return
         self.others = OtherSpellings(self.plan, self.found)
-        if self.firsts:
-            self.firsts |= {key[0] for key in self.others.keys}
-        self._seen[self._slots(self.others.hashes)] = True
+        self._seen.add(self.others.hashes)
+
+    @cached_property
+    def _firsts(self) -> FirstValues:
+        values = [self.found.keys[0], *(self.others.columns[:1] if self.others else ())]
+        return FirstValues(pa.concat_arrays(values))
+
+    def likely(self, block: Block, halves: Any) -> Ints | None:
+        """Return the rows of a block that may have a winner; None where all must be hashed.
+
+        halves: the upper halves of the hashes, if they are known.
+        """
+        if halves is not None:
+            return self._seen.rows(halves)
+        found = block.likely(self._firsts) if self._helps else None
+        self._helps = found is not None
+        return found
 
     def match_table(self, table: Any) -> tuple[Ints, Ints]:
         """Match the tombstones of a pa.Table that has key columns and "hash"."""
         columns, hashes = key_columns(table), table.column("hash").to_numpy()
         if self.plan.register.by_order:
             columns.append(own_orders(self.plan, table))
-        rows = np.flatnonzero(self._seen[self._slots(hashes)])
-        return self._match(rows, hashes, lambda rows: [column.take(pa.array(rows)) for column in columns])
+        return self._match(
+            self._seen.rows(hashes), hashes, lambda rows: [column.take(pa.array(rows)) for column in columns]
+        )
 
     def match(self, hashes: Hashes, keys: Callable[[Ints], Any], orders: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
         """Return the numbers of the records that have a winner, ascending, and the number of each one's winner.
@@ -63,7 +75,7 @@ class WinnerKeys:
         hashes: of the keys, one per row. keys, orders: return the key columns and order values of the rows with some
         numbers.
         """
-        rows = np.flatnonzero(self._seen[self._slots(hashes)])
+        rows = self._seen.rows(hashes)
         if self.others and len(rows):
             self.others.look(hashes, rows, keys)
         if self.plan.register.by_order:
@@ -93,9 +105,6 @@ class WinnerKeys:
         rows, positions = np.concatenate(found_rows), np.concatenate(found_positions)
         order = np.argsort(rows, kind="stable")
         return rows[order], positions[order]
-
-    def _slots(self, hashes: Hashes) -> Any:
-        return (hashes >> self._shift).view(np.int64)
 
     def _equal(self, keys: Any, positions: Ints) -> Flags:
         index = pa.array(positions)

@@ -91,7 +91,7 @@ def merged_and_placed(
     with MergingTask.opened(plan, staging, group, attempt, elements) as task:
         files = _RouteSink(plan, group, task.stack)
         unit = MergeUnit(group, plan.groups, plan.groups, replaced=plan.replaces(None))
-        merge = UnitTask(task, unit, (), files, exact=True)
+        merge = UnitTask(task, unit, (), files, exact=True, hashed=True)
         receipt = merge.receipt(lambda: merge_group(merge))
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.blocks.avro_fields import AvroFields
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
-from mutator.formats.blocks.block_type import Batch, KeptAsBytes, is_in
+from mutator.formats.blocks.block_type import Batch, KeptAsBytes
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.schema_rows import UNSET, BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -33,9 +33,10 @@ from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks
 from mutator.formats.files.avro_schema import arrow_field, expanded, parsed, physical
 from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags, Ints, binary, concatenated, packed
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, binary, concatenated, packed
 from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes
 from mutator.rules.envelope import DELETE, IGNORED
+from mutator.rules.first_values import FirstValues
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
@@ -125,9 +126,9 @@ class AvroBlock(SchemaBlock):
         columns = [self.rows.field(1 + number) for number in range(len(self._layout.id_fields))]
         return columns if rows is None else [column.take(pa.array(rows)) for column in columns]
 
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows whose first ID value is one of a few."""
-        return np.flatnonzero(is_in(self.rows.field(1), firsts))
+    def likely(self, firsts: FirstValues) -> Ints | None:
+        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        return firsts.of_column(ByteColumn.of_array(self.rows.field(1)))
 
     def orders(self, rows: Ints | None = None) -> Any:
         """Return the order values of some rows."""

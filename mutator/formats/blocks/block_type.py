@@ -6,7 +6,7 @@ the block type of delimited text, ``column_rows`` of typed columns, ``avro_rows`
 write a class with the methods of ``BlockType`` and add a line to ``registry.BLOCK_TYPES``.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
 from mutator.rules.envelope import Operations
-from mutator.rules.order_columns import flags
+from mutator.rules.first_values import FirstValues
 from mutator.rules.partition_transforms import RowPartitions
 from mutator.rules.register import RowFields
 
@@ -46,8 +46,8 @@ class Block(Protocol):
     def hashes(self, rows: Ints | None = None) -> Hashes:
         """Return the key hash of each row, as uint64."""
 
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows whose first ID value may be one of ``firsts``; None if hashing all rows is as fast."""
+    def likely(self, firsts: FirstValues) -> Ints | None:
+        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a pa.Array of large_binary for each ID field: the canonical bytes of its values."""
@@ -225,8 +225,3 @@ def patched(rows: Any, positions: Ints, values: Any, gone: Flags) -> Any:
         pa.large_binary(), len(touched), [None, pa.py_buffer(pieces), pa.py_buffer(data)]
     )
     return pc.replace_with_mask(before, pa.array(touched), values)
-
-
-def is_in(column: Any, values: Iterable[bytes]) -> Flags:
-    """Return which elements of a pa.Array of large_binary are among some values."""
-    return flags(pc.is_in(column, value_set=pa.array(sorted(values), pa.large_binary())))

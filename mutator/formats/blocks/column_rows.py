@@ -4,7 +4,7 @@ A row is a struct of the result's fields. Other fields of a file are not read, f
 NULL, and values of another type are converted. Rows of the feed also carry a delete mark.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -36,14 +36,14 @@ from mutator.formats.values.convert import converted, from_base64, is_binary
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
 from mutator.formats.values.typed_text import values_of
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.envelope import DELETE, IGNORED
+from mutator.rules.first_values import FirstValues
 from mutator.rules.known_formats import FORMATS
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, from_row_bytes, out_of_years, row_bytes
 
-_FEW = 256  # first ID values: comparing more of them with each row costs more than hashing it
 _DELETE = pa.field("\x01delete", pa.bool_(), nullable=False)  # as ``schema_rows.UNSET``
 _ORDER = "\x01order"
 
@@ -127,20 +127,12 @@ class ColumnBlock(SchemaBlock):
             return self._keys if rows is None else [column.take(pa.array(rows)) for column in self._keys]
         return [canonical(self._columns[ordinal].take(pa.array(rows))) for ordinal in self._layout.id_fields]
 
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows whose first ID value is one of a few."""
+    def likely(self, firsts: FirstValues) -> Ints | None:
+        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
         column = self._columns[self._layout.id_fields[0]]
-        if len(firsts) > _FEW:
-            return None
-        if pa.types.is_string(column.type):
-            found = pa.array([first.decode("utf-8", "replace") for first in firsts], pa.string())
-        elif pa.types.is_signed_integer(column.type):
-            most = 1 << column.type.bit_width - 1
-            numbers = [int(first) for first in firsts]
-            found = pa.array([number for number in numbers if -most <= number < most], column.type)
-        else:
-            return None
-        return np.flatnonzero(flags(pc.is_in(column, value_set=found)))
+        if pa.types.is_signed_integer(column.type):
+            return firsts.of_integers(column)
+        return firsts.of_column(ByteColumn.of_array(canonical(column))) if pa.types.is_string(column.type) else None
 
     def orders(self, rows: Ints | None = None) -> Any:
         """Return the order values of some rows."""

@@ -14,7 +14,7 @@ rejection, so both engines reject the same rows for the same reasons.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -35,10 +35,9 @@ from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
+from mutator.rules.first_values import FirstValues
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
-
-_FEW = 32  # beginnings of IDs: comparing more of them with each row costs more than hashing it
 
 
 class TextBlockType(KeptAsBytes):
@@ -211,18 +210,12 @@ class TextBlock:
         """Return a column of values for each ID field."""
         return [column.take() for column in self._ids(rows)]
 
-    def likely(self, firsts: Collection[bytes]) -> Ints | None:
-        """Return the rows that share up to eight first bytes with one of a few ID values."""
-        begins = {first[:8] for first in firsts}
-        if self.ids is not None or len(begins) > _FEW:
-            return None
-        words = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))[self.lines.starts]
-        hit = np.zeros(len(words), np.bool_)
-        for begin in begins:
-            mask = np.uint64((1 << 8 * len(begin)) - 1)
-            hit |= words & mask == np.uint64(int.from_bytes(begin, "little"))
-        rows = np.flatnonzero(hit)
-        return rows if len(rows) < len(words) // 4 else None
+    def likely(self, firsts: FirstValues) -> Ints | None:
+        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        if self.ids is not None:
+            return firsts.of_column(self.ids[0])
+        assert self.layout.delimiter.literal is not None
+        return firsts.of_lines(self.data, self.lines.starts, self.layout.delimiter.literal + b"\n")
 
     def _ids(self, rows: Ints | None) -> list[ByteColumn]:
         if self.ids is not None:

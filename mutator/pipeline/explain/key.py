@@ -11,6 +11,7 @@ from mutator.errors import error
 from mutator.errors.quick_dataclass import dataclass
 from mutator.formats.values.convert import typed_value
 from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.first_values import FirstValues
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.typed_values import canonical
 
@@ -33,6 +34,11 @@ class WantedKey:
     def hashes(self) -> Hashes:
         """The hash, as uint64 of one element."""
         return hash_columns([ByteColumn.of_array(column) for column in self.columns])
+
+    @cached_property
+    def firsts(self) -> FirstValues:
+        """The first value, as blocks of rows look for it."""
+        return FirstValues(self.columns[0])
 
 
 def typed_key(key: Key, names: Sequence[str], types: Sequence[Any], path: str, what: str) -> WantedKey:

@@ -86,7 +86,7 @@ def _matching(block: Block, wanted: WantedKey) -> Ints:
     """Return the numbers of the rows of a block that have the key."""
     if not len(block):
         return np.zeros(0, np.int64)
-    likely = block.likely({wanted.values[0]})
+    likely = block.likely(wanted.firsts)
     rows = np.flatnonzero(block.hashes() == wanted.hashes[0]) if likely is None else likely
     if not len(rows):
         return rows
