@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from mutator.dataset.gc_pause import collect_rarely
+from mutator.dataset.gc_pause import collect_rarely, spare_modules
 from mutator.engine.hidden_pandas import pandas_hidden
 from mutator.engine.partitions import partition_steps as partitions  # noqa: F401
 from mutator.engine.records import record_steps as records  # noqa: F401
@@ -13,3 +13,4 @@ load_all()
 collect_rarely()  # also in its workers
 with pandas_hidden():
     pa.array([0])  # with the first array of a list, Arrow looks for pandas
+spare_modules()

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from mutator.engine import large_pages
+
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
 
@@ -47,11 +49,11 @@ def context() -> ForkServerContext:
 
 @contextmanager
 def submitting() -> Iterator[None]:
-    """Let one thread at a time start processes, which import the modules that this one does.
+    """Let one thread at a time start processes, with the modules of this one and with large pages.
 
     The program is hidden from ``multiprocessing``, which would run it again in each process that it starts.
     """
-    with _submitting, _same_modules():
+    with _submitting, _environment():
         program = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
@@ -61,9 +63,12 @@ def submitting() -> Iterator[None]:
 
 
 @contextmanager
-def _same_modules() -> Iterator[None]:
-    """Let Python look for modules where this process does: ``multiprocessing`` would look in the working directory."""
-    own = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+def _environment() -> Iterator[None]:
+    """Set the environment of the process that others are forked from.
+
+    It looks for modules where this process does: ``multiprocessing`` would look in the working directory first.
+    """
+    own = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1", large_pages.NAME: large_pages.large_pages()}
     before = {name: os.environ.get(name) for name in own}
     os.environ.update(own)
     try:
