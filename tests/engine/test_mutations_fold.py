@@ -294,6 +294,9 @@ class _Block:
         self.hashes = hashes_of([key for key, _, _ in rows], space)
         self.halves = upper_halves(self.hashes) if shuffled else None
 
+    def hashes_of(self, chosen):
+        return self.hashes[chosen]
+
     def keys(self, chosen):
         return [pa.array([self._rows[row][0][0] for row in chosen], pa.large_binary())]
 

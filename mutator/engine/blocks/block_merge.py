@@ -182,7 +182,7 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, output: Out
     if likely is None:
         rows, positions = winners.match(block.hashes, block.keys, block.orders)
     else:
-        hashes = block.known(lambda: block.block.hashes(likely))
+        hashes = block.hashes_of(likely)
         own = likely
         keys, orders = (lambda chosen: block.keys(own[chosen])), (lambda chosen: block.orders(own[chosen]))
         rows, positions = winners.match(hashes, keys, orders)
@@ -221,7 +221,7 @@ def _with_truncated(block: MasterBlock, met: Any, dropped: Ints, output: Output)
         own, result = rows[met_alone.keys], met_alone.decision.result
         if result == "wait":
             waiting = content, sides
-            found = tombstone_table(plan, block.hashes[own], names, met_alone.orders, plan.now, waiting)
+            found = tombstone_table(plan, block.hashes_of(own), names, met_alone.orders, plan.now, waiting)
             output.tombstones.append(found)
         action = {"write": WRITE, "touch": TOUCH}.get(result, DROPPED)
         actions = np.full(len(own), action, np.int64)
@@ -262,7 +262,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     # Their tombstones have the order values of the rows.
     buried = np.sort(np.concatenate((np.flatnonzero(absent), rows[actions == OUTRANKED])))
     if len(buried):
-        hashes, keys, orders = block.hashes[buried], block.keys(buried), block.orders(buried)
+        hashes, keys, orders = block.hashes_of(buried), block.keys(buried), block.orders(buried)
         if replaced is not None:
             tally.high(to_value(output.plan.rows.order_type, pc.max(orders).as_py()))
         elif output.plan.register.full:
@@ -286,14 +286,14 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
             own = [(np.searchsorted(positions, places), new) for places, new in changes]
             content = patched(content, positions, exchanged(values, own), gone[positions])
     live = count - int(gone.sum())
-    hashes = block.hashes[~gone] if output.hashed else None
+    known = block.hashes[~gone] if output.hashed else None
     if not output.exact:
-        return content, live, hashes, None
+        return content, live, known, None
     changes = []
     if output.plan.has_sides and met is not None:
         touched = np.flatnonzero((actions == TOUCH) | is_written)
         changes = [(rows[touched], met.column("sides").combine_chunks().take(pa.array(touched)))]
-    return content, live, hashes, exchanged(block.sides, changes, ~gone)
+    return content, live, known, exchanged(block.sides, changes, ~gone)
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:

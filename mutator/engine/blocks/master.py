@@ -44,6 +44,10 @@ class MasterBlock:
         """The key hash of each row."""
         return self.known(self.block.hashes)
 
+    def hashes_of(self, rows: Ints) -> Hashes:
+        """Return the key hashes of some rows."""
+        return self.known(lambda: self.block.hashes(rows))
+
     def keys(self, rows: Ints) -> list[Any]:
         """Return the key columns of some rows."""
         return self.known(lambda: self.block.keys(rows))

@@ -36,7 +36,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.first_values import PrefixTable
+from mutator.rules.first_values import PrefixTable, upper_halves
 from mutator.rules.order_columns import flags
 
 _FILES = 64
@@ -57,18 +57,17 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
 
     blocks: called for an iterator of the bucket's ``MasterBlock``s, as often as needed.
     """
-    repeated = _repeated((_known(one) for one in blocks()), plan.memory, stack)
+    repeated = _repeated((one.hashes if one.halves is None else one.halves for one in blocks()), plan.memory, stack)
+    if len(repeated) and repeated.dtype == np.uint32:  # other keys may have the same half
+        repeated = _repeated((hashes for _, _, hashes in _suspects(blocks(), repeated)), plan.memory, stack)
     if not len(repeated):
         return np.zeros(0, np.int64)
-    table = PrefixTable(repeated)
     keys = key_names(plan.key_width)
     same_in = [*keys, "order"] if plan.register.by_order else keys  # columns by which rows are duplicates
     names = [*keys, "order", "sequence", *(["content"] if plan.master_is_table else []), "row"]
     spool = SortedSpool(names, plan.set_aside, stack)
-    for one in blocks():
-        known = _known(one)
-        rows = table.rows(known)
-        rows = rows[is_in(known[rows], repeated)]
+    for one, rows, hashes in _suspects(blocks(), repeated):
+        rows = rows[is_in(hashes, repeated)]
         if len(rows):
             columns = [
                 *one.keys(rows),
@@ -98,8 +97,21 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     return found
 
 
-def _known(block: MasterBlock) -> Any:
-    return block.hashes if block.halves is None else block.halves
+def _suspects(blocks: Iterable[MasterBlock], repeated: Any) -> Iterator[tuple[MasterBlock, Ints, Hashes]]:
+    """Yield blocks, their rows whose hash may be among some, and the hashes of these rows.
+
+    repeated: hashes, or halves of them.
+    """
+    halves = repeated if repeated.dtype == np.uint32 else np.unique(upper_halves(repeated))
+    table = PrefixTable(repeated)
+    for one in blocks:
+        if one.halves is None:
+            rows = table.rows(one.hashes)
+            yield one, rows, one.hashes[rows]
+        else:
+            rows = table.rows(one.halves)
+            rows = rows[is_in(one.halves[rows], halves)]
+            yield one, rows, one.hashes_of(rows)
 
 
 def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...]]:
