@@ -21,6 +21,7 @@ ENGINES = ("auto", "blocks", "records")
 
 _COLUMNS = 4  # bytes in memory of a byte of a folded feed, about
 _MOST_GROUPS = 1024  # tasks that fold a partitioned feed
+_MANY, _SMALL = 64, 4 << 20  # partitions, and bytes of a feed whose keys one task looks for in all of them
 _MOST_SPLITS = 8  # buckets that one bucket becomes without a shuffle; more would overload too few tasks
 
 
@@ -63,10 +64,13 @@ def choose(
 
 
 def _partitioned(effort: EffortSpec, survey: Survey) -> Strategy:
-    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
+    shuffled = survey.feed if survey.partitioned is not None else (*survey.master, *survey.feed)
+    size = sum(source.bytes * (INFLATED if source.compression else 1) for source in shuffled)
     groups = effort.num_reducer or max(2, min(size // effort.split_bytes, _MOST_GROUPS))
     if survey.partitioned is not None:
         count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
+        if count >= _MANY and size < _SMALL:  # each group is looked for in all of them
+            groups = effort.num_reducer or 1
         why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
         return Strategy("blocks", "aligned", None, groups, why)
     return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")

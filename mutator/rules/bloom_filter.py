@@ -29,6 +29,7 @@ _UNPACKED = 4  # words of a block whose bits become bytes, if a filter is asked 
 _UNPACKS = 4  # keys for each block that are many
 # A salt a word: multiples of one number would make all bits of a key follow from its first.
 _SALTS = [np.uint64(murmur64a(b"word", number) | 1) for number in range(_WORDS)]
+_REST = np.array(_SALTS[_UNPACKED:])
 
 
 def filter_of(hashes: Words, keys: int = _KEYS) -> Words:
@@ -108,13 +109,13 @@ class Sought:
         else:
             rows, done = np.flatnonzero(words[block] & self._bits[begin:end]), 1
         hashes, block = hashes[rows], block[rows]
-        for number in range(done, _WORDS):
-            if not len(rows):
-                return found
+        for number in range(done, _UNPACKED):
             hit = words[block + number] & _bit(hashes, number) != 0
-            if not hit.all():
-                rows, block, hashes = rows[hit], block[hit], hashes[hit]
-        found[rows] = True
+            rows, block, hashes = rows[hit], block[hit], hashes[hit]
+        if len(rows):  # few are left, so that all other words are looked at together
+            rest = words.reshape(-1, _WORDS)[block // _WORDS, _UNPACKED:]
+            bits = np.uint64(1) << (hashes[:, np.newaxis] * _REST >> np.uint64(58))
+            found[rows[(rest & bits != 0).all(axis=1)]] = True
         return found
 
     def _in_first_words(self, words: Words, begin: int, end: int) -> npt.NDArray[np.int64]:
