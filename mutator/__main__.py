@@ -15,12 +15,12 @@ from mutator.engine.usable_cores import usable_cores
 from mutator.plan.runner_choice import choose_runner, configured_spark
 
 _MOST_FILES = 10_000  # whose sizes are added here
-_PROGRESS = ("auto", "off")  # values of an option that may come before the command
+_PROGRESS = ("auto", "off")  # as ``cli.progress_line.CHOICES``, which may come before the command
 
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
-    # Nothing here is linear algebra, for which numpy starts a thread a core, all of which spin for a while.
+    # numpy starts a thread per core for linear algebra, which mutator does not use; at first they take processor time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if _needs_processes(sys.argv[1:]):
         with suppress(OSError):  # then they start later, or that start says what is wrong

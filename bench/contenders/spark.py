@@ -30,6 +30,7 @@ def session(scratch: Path, **settings: str) -> SparkSession:
         # as in the session that mutator starts; no other contender has Python workers
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.daemon.module", "mutator.engine.spark.daemon")
+        .config("spark.executorEnv.GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .config("spark.ui.showConsoleProgress", "false")
     )
     for name, value in settings.items():

@@ -22,6 +22,7 @@ SUBMIT = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "mutator.engine.spark.daemon",
+    "spark.executorEnv.GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
 

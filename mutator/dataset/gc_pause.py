@@ -1,4 +1,4 @@
-"""Python's garbage collector: pauses, and how often it runs in a process of mutator's own.
+"""Python's garbage collector: pauses, how often it runs in a process of mutator's own, and objects that it ignores.
 
 It scans a process's objects again and again as new ones are created. The manifest of a large master has very many
 objects, and all of them are needed. Without a pause, half of the time for reading it goes into the collector.

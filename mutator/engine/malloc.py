@@ -9,7 +9,6 @@ import pyarrow as pa
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt in malloc.h
 _KEPT = 64 << 20
-_SMALLEST = _KEPT  # bytes that are worth a search for free pages
 _LARGEST = 32 << 20  # more than this is always given back: glibc allows no more
 
 
@@ -36,10 +35,10 @@ def keep_freed_memory() -> bool:
 def release_freed_memory(freed: int) -> None:
     """Return freed memory to the system, after a step that needed much more than the next one.
 
-    freed: about how many bytes. After a small step nothing is returned: a search for free pages takes milliseconds, and
-    a task may merge thousands of small partitions.
+    freed: about how many bytes. Nothing is returned of as many as glibc keeps anyway: the next step would get cleared
+    pages in their place, and a search for free pages takes milliseconds.
     """
-    if freed < _SMALLEST:
+    if freed < _KEPT:
         return
     trim = _glibc("malloc_trim")
     if trim is not None:

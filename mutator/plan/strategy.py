@@ -21,7 +21,8 @@ ENGINES = ("auto", "blocks", "records")
 
 _COLUMNS = 4  # bytes in memory of a byte of a folded feed, about
 _MOST_GROUPS = 1024  # tasks that fold a partitioned feed
-_MANY, _SMALL = 64, 4 << 20  # partitions, and bytes of a feed whose keys one task looks for in all of them
+_MANY = 64  # partitions whose filters take longer to read than a small feed
+_SMALL = 4 << 20  # bytes of such a feed
 _MOST_SPLITS = 8  # buckets that one bucket becomes without a shuffle; more would overload too few tasks
 
 
@@ -57,23 +58,25 @@ def choose(
         places_anew = register.leaves_one or register.side_columns
         if rows.partitioning.by_table and (register.by_order or not places_anew):
             raise error("partition.several")
-        return _partitioned(effort, survey)
+        return _partitioned(operation, effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:
         return _managed(survey.state.bucket_count, buckets, why_buckets)
     return _unmanaged(operation, effort, survey, buckets, why_buckets, register)
 
 
-def _partitioned(effort: EffortSpec, survey: Survey) -> Strategy:
-    shuffled = survey.feed if survey.partitioned is not None else (*survey.master, *survey.feed)
+def _partitioned(operation: OperationSpec, effort: EffortSpec, survey: Survey) -> Strategy:
+    managed = survey.partitioned
+    shuffled = (*survey.master, *survey.feed) if managed is None else survey.feed
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in shuffled)
-    groups = effort.num_reducer or max(2, min(size // effort.split_bytes, _MOST_GROUPS))
-    if survey.partitioned is not None:
-        count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
-        if count >= _MANY and size < _SMALL:  # each group is looked for in all of them
-            groups = effort.num_reducer or 1
-        why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
-        return Strategy("blocks", "aligned", None, groups, why)
-    return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
+    count = 0 if managed is None else sum(1 for files in managed.partitions.values() if files.data)
+    # The keys of each group are looked for in the filters of all partitions. Few records of an insert overwrite are
+    # elsewhere, so that one task soon reads their files.
+    fewest = 1 if operation.overwrites and count >= _MANY and size < _SMALL else 2
+    groups = effort.num_reducer or max(fewest, min(size // effort.split_bytes, _MOST_GROUPS))
+    if managed is None:
+        return Strategy("blocks", "shuffle", None, groups, "the master has no partitions yet, so all of it is read")
+    why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
+    return Strategy("blocks", "aligned", None, groups, why)
 
 
 def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:

@@ -29,7 +29,8 @@ _UNPACKED = 4  # words of a block whose bits become bytes, if a filter is asked 
 _UNPACKS = 4  # keys for each block that are many
 # A salt a word: multiples of one number would make all bits of a key follow from its first.
 _SALTS = [np.uint64(murmur64a(b"word", number) | 1) for number in range(_WORDS)]
-_REST = np.array(_SALTS[_UNPACKED:])
+_ALL_SALTS = np.array(_SALTS)
+_FEW = 1024  # keys of which all words are compared together, in arrays of 128 KB
 
 
 def filter_of(hashes: Words, keys: int = _KEYS) -> Words:
@@ -109,13 +110,13 @@ class Sought:
         else:
             rows, done = np.flatnonzero(words[block] & self._bits[begin:end]), 1
         hashes, block = hashes[rows], block[rows]
-        for number in range(done, _UNPACKED):
-            hit = words[block + number] & _bit(hashes, number) != 0
-            rows, block, hashes = rows[hit], block[hit], hashes[hit]
-        if len(rows):  # few are left, so that all other words are looked at together
-            rest = words.reshape(-1, _WORDS)[block // _WORDS, _UNPACKED:]
-            bits = np.uint64(1) << (hashes[:, np.newaxis] * _REST >> np.uint64(58))
-            found[rows[(rest & bits != 0).all(axis=1)]] = True
+        while done < _WORDS and len(rows) > _FEW:
+            hit = words[block + done] & _bit(hashes, done) != 0
+            rows, block, hashes, done = rows[hit], block[hit], hashes[hit], done + 1
+        if len(rows) and done < _WORDS:
+            bits = np.uint64(1) << (hashes[:, np.newaxis] * _ALL_SALTS[done:] >> np.uint64(58))
+            rows = rows[(words.reshape(-1, _WORDS)[block // _WORDS, done:] & bits != 0).all(axis=1)]
+        found[rows] = True
         return found
 
     def _in_first_words(self, words: Words, begin: int, end: int) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Filters of the rows that may have one of some keys: by bits of key hashes, and by the first value of the ID.
+"""A filter of rows by the first value of the ID.
 
 Most rows of a master have no mutation. Eight bytes of the first ID value exclude nearly all of them, and cost a
 fraction of a key hash.
@@ -6,93 +6,60 @@ fraction of a key hash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Ints, words_of, zero_bytes
+from mutator.rules.key_hash import Hashes, PrefixTable
 
-Words = npt.NDArray[np.uint64]
-
-_EIGHT = len(PAD)
+_WIDTH = len(PAD)
 _SAMPLE = 4096  # values of which the bytes to compare are chosen
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio: spreads words over their highest bits
-_BYTES = np.array([(1 << 8 * count) - 1 for count in range(_EIGHT + 1)], np.uint64)  # masks of the first bytes
-
-
-class PrefixTable:
-    """A flag for each prefix of some bits: whether one of some hashes has it.
-
-    >>> known = PrefixTable(np.array([1 << 63, 7], np.uint64))
-    >>> known.rows(np.array([1 << 62, 5, 1 << 63], np.uint64)).tolist()
-    [1, 2]
-    """
-
-    def __init__(self, hashes: Words) -> None:
-        """Take uint64 hashes."""
-        self._bits = min(24, max(12, len(hashes).bit_length() + 3))
-        self._known = np.zeros(1 << self._bits, np.bool_)
-        self.add(hashes)
-
-    def add(self, hashes: Words) -> None:
-        """Add hashes."""
-        self._known[self._prefixes(hashes)] = True
-
-    def rows(self, hashes: Any) -> Ints:
-        """Return the numbers of the hashes that may be known. hashes: uint64, or their upper halves as uint32."""
-        found: Ints = np.flatnonzero(self._known[self._prefixes(hashes)])
-        return found
-
-    def _prefixes(self, hashes: Any) -> Any:
-        bits = 8 * hashes.itemsize
-        prefixes = hashes >> hashes.dtype.type(bits - self._bits)
-        return prefixes.view(f"int{bits}")  # numpy would convert unsigned numbers first
-
-
-def upper_halves(hashes: Words) -> npt.NDArray[np.uint32]:
-    """Return the upper 32 bits of each hash.
-
-    >>> upper_halves(np.array([7 << 32 | 5], np.uint64)).tolist()
-    [7]
-    """
-    return (hashes >> np.uint64(32)).astype(np.uint32)
+_BYTES = np.array([(1 << 8 * count) - 1 for count in range(_WIDTH + 1)], np.uint64)  # masks of the first bytes
 
 
 class FirstValues:
     """The first ID values of some keys. Each method returns None where hashing all rows is as fast.
 
-    >>> firsts = FirstValues(pa.array([b"customer_1234", b"customer_5678"], pa.large_binary()))
-    >>> firsts.of_column(ByteColumn.of([b"a", b"customer_5678", b"b"])).tolist()
+    The bytes that are compared begin at one offset for all values. They are the first eight, or the last eight of the
+    shortest value if those differ more.
+
+    >>> firsts = FirstValues([pa.array([b"customer_1234", b"customer_5678"], pa.large_binary())])
+    >>> firsts.of_column(ByteColumn.of([b"a", b"customer_5678", b"b", b"customer_9999"])).tolist()
     [1]
     """
 
-    def __init__(self, values: Any) -> None:
-        """Take a pa.Array of large_binary: the canonical bytes of the values."""
+    def __init__(self, values: Sequence[Any]) -> None:
+        """Take the canonical bytes of the values, in one or several pa.Arrays of large_binary."""
         self._values = values
-        column = ByteColumn.of_array(values)
-        shortest = int((column.ends - column.starts).min(initial=1 << 32))
-        self._at = 0  # the bytes that are compared begin so far into a value
-        if shortest > _EIGHT and len(values):  # many values may begin alike
-            sample = column.only(slice(_SAMPLE))
-            first, last = (len(np.unique(_words(sample, at))) for at in (0, shortest - _EIGHT))
-            self._at = 0 if first >= last else shortest - _EIGHT
-        self._is_whole = shortest >= _EIGHT  # bytes after a shorter value do not count
-        self._known = PrefixTable(self._compared(column) * _FACTOR)
+        columns = [*map(ByteColumn.of_array, values)]
+        shortest = min((int((one.ends - one.starts).min()) for one in columns if len(one)), default=0)
+        self._offset = 0
+        if shortest > _WIDTH:  # many values may begin alike
+            sample = columns[0].only(slice(_SAMPLE))
+            first, last = (len(np.unique(_words(sample, at))) for at in (0, shortest - _WIDTH))
+            self._offset = 0 if first >= last else shortest - _WIDTH
+        self._fills_word = shortest >= _WIDTH  # else, the bytes after a value are cleared
+        self._known = _table_of([self._compared(one) for one in columns])
 
     def of_column(self, column: ByteColumn) -> Ints | None:
-        """Return the rows that may have one of the values. column: the canonical bytes of each row's first value."""
+        """Return the numbers of the rows that may have one of the values.
+
+        column: the canonical bytes of the first value of each row.
+        """
         return _few(self._known, self._compared(column))
 
     def of_lines(self, data: Bytes, starts: Ints, ends: bytes) -> Ints | None:
-        """Return the rows that may have one of the values.
+        """Return the numbers of the rows that may have one of the values.
 
         data: as in ``ByteColumn``. starts: of each row's first value. ends: the bytes that end a value.
         """
-        words = _words(ByteColumn(data, starts, starts), self._at)
-        if not self._is_whole:
+        words = _words(ByteColumn(data, starts, starts), self._offset)
+        if not self._fills_word:
             after = np.zeros(len(words), np.uint64)
             for end in ends:
                 after |= zero_bytes(words ^ np.uint64(end * 0x0101010101010101))
@@ -100,7 +67,10 @@ class FirstValues:
         return _few(self._known, words)
 
     def of_integers(self, column: Any) -> Ints | None:
-        """Return the rows that may have one of the values. column: a pa.Array of signed integers without NULL."""
+        """Return the numbers of the rows that may have one of the values.
+
+        column: a pa.Array of signed integers without NULL.
+        """
         if self._integers is None:
             return None
         return _few(self._integers, column.cast(pa.int64()).to_numpy().view(np.uint64))
@@ -108,25 +78,29 @@ class FirstValues:
     @cached_property
     def _integers(self) -> PrefixTable | None:
         try:
-            numbers = self._values.cast(pa.large_string()).cast(pa.int64())
+            numbers = [one.cast(pa.large_string()).cast(pa.int64()) for one in self._values]
         except pa.ArrowInvalid:  # a number that no row has
             return None
-        return PrefixTable(numbers.to_numpy().view(np.uint64) * _FACTOR)
+        return _table_of([one.to_numpy().view(np.uint64) for one in numbers])
 
-    def _compared(self, column: ByteColumn) -> Words:
-        words = _words(column, self._at)
-        if not self._is_whole:
-            words &= _BYTES[np.minimum(column.ends - column.starts, _EIGHT)]
+    def _compared(self, column: ByteColumn) -> Hashes:
+        words = _words(column, self._offset)
+        if not self._fills_word:
+            words &= _BYTES[np.minimum(column.ends - column.starts, _WIDTH)]
         return words
 
 
-def _words(column: ByteColumn, at: int) -> Words:
+def _table_of(words: Sequence[Hashes]) -> PrefixTable:
+    return PrefixTable([one * _FACTOR for one in words])
+
+
+def _words(column: ByteColumn, at: int) -> Hashes:
     """Return the eight bytes of each value from a position on; other bytes where a value is too short."""
     words = words_of(column.data)
-    found: Words = words[np.minimum(column.starts + at, len(words) - 1) if at else column.starts]
+    found: Hashes = words[np.minimum(column.starts + at, len(words) - 1) if at else column.starts]
     return found
 
 
-def _few(known: PrefixTable, words: Words) -> Ints | None:
+def _few(known: PrefixTable, words: Hashes) -> Ints | None:
     rows = known.rows(words * _FACTOR)
     return rows if 2 * len(rows) < len(words) else None

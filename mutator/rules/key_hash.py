@@ -13,6 +13,7 @@ without trailing zeros in the fraction.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from mutator.rules.byte_columns import ByteColumn, Ints, words_of
 
 Hashes = npt.NDArray[np.uint64]
+Prefixes = npt.NDArray[np.uint32]  # of hashes: their upper halves
 
 HASH_NAME = "murmur64a"
 
@@ -162,3 +164,42 @@ def _mixed(words: Hashes) -> Hashes:
     words = words * _M64
     mixed: Hashes = (words ^ (words >> _R64)) * _M64
     return mixed
+
+
+def prefixes_of(hashes: Hashes) -> Prefixes:
+    """Return the upper 32 bits of each hash.
+
+    >>> prefixes_of(np.array([7 << 32 | 5], np.uint64)).tolist()
+    [7]
+    """
+    return (hashes >> np.uint64(32)).astype(np.uint32)
+
+
+class PrefixTable:
+    """A flag for each value of the first bits of a hash: whether a known hash has them.
+
+    >>> known = PrefixTable([np.array([1 << 63, 7], np.uint64)])
+    >>> known.rows(np.array([1 << 62, 5, 1 << 63], np.uint64)).tolist()
+    [1, 2]
+    """
+
+    def __init__(self, hashes: Sequence[Hashes | Prefixes]) -> None:
+        """Take the known hashes, or their prefixes, in one or several arrays."""
+        self._bits = min(24, max(12, sum(map(len, hashes)).bit_length() + 3))
+        self._known = np.zeros(1 << self._bits, np.bool_)
+        for own in hashes:
+            self.add(own)
+
+    def add(self, hashes: Hashes | Prefixes) -> None:
+        """Add known hashes, or prefixes of them."""
+        self._known[self._index(hashes)] = True
+
+    def rows(self, hashes: Hashes | Prefixes) -> Ints:
+        """Return the numbers of the hashes, or prefixes of hashes, that may be known."""
+        found: Ints = np.flatnonzero(self._known[self._index(hashes)])
+        return found
+
+    def _index(self, hashes: Hashes | Prefixes) -> Any:
+        bits = 8 * hashes.itemsize
+        index = hashes >> hashes.dtype.type(bits - self._bits)
+        return index.view(f"int{bits}")  # numpy would convert uint64

@@ -23,7 +23,7 @@ from mutator.engine.blocks.read_blocks import BlockRun, Feed
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.block_types import BLOCK_TYPES
-from mutator.rules.first_values import upper_halves
+from mutator.rules.key_hash import prefixes_of
 from mutator.rules.last_wins import LAST_WINS, groups_of_keys
 from mutator.rules.order_columns import column_type
 
@@ -292,7 +292,7 @@ class _Block:
         self.base, self.block = base, self
         self._rows = rows
         self.hashes = hashes_of([key for key, _, _ in rows], space)
-        self.halves = upper_halves(self.hashes) if shuffled else None
+        self.prefixes = prefixes_of(self.hashes) if shuffled else None
 
     def hashes_of(self, chosen):
         return self.hashes[chosen]
@@ -316,7 +316,7 @@ def test_duplicates_are_those_of_a_dict(monkeypatch, master, space, memory, batc
     monkeypatch.setattr(spool, "BATCH", batch)
     monkeypatch.setattr(spool.write_tables, "__defaults__", (batch,))
     cuts = sorted({0, len(master), *data.draw(st.lists(st.integers(0, len(master)), max_size=4))})
-    shuffled = data.draw(st.booleans())  # then half of each hash is known, and other keys may have the same
+    shuffled = data.draw(st.booleans())  # then prefixes of hashes are known, and other keys may have the same
     blocks = [_Block(start, master[start:end], space, shuffled) for start, end in itertools.pairwise(cuts)]
     plan = plan_of()
     plan.memory = plan.set_aside = memory

@@ -98,16 +98,21 @@ def test_workers_come_from_the_process_that_began_early() -> None:
 
 
 @pytest.mark.processes
-def test_workers_import_no_module_of_the_working_directory(tmp_path: Path) -> None:
+def test_workers_import_nothing_from_the_working_directory_and_keep_the_environment(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('a module of the user')")
     program = """
+        import os
         import sys
+        from functools import partial
         sys.path.remove("")
         from mutator.engine.local.processes import Processes
 
+        before = dict(os.environ)
+        names = ["PYTHONPATH", "PYTHONSAFEPATH", "GLIBC_TUNABLES", "OPENBLAS_NUM_THREADS"]
         with Processes(1) as workers:
-            print(workers.run([sys.getrecursionlimit], lambda *_: None))
+            found = workers.run([partial(os.getenv, name) for name in names], lambda *_: None)
+        print(found == [before.get(name) for name in names], os.environ == before)
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("[1000]\n", "")
+    assert (done.stdout, done.stderr) == ("True True\n", "")

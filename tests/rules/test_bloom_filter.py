@@ -25,7 +25,7 @@ def test_many_filters_answer_as_one_by_one(keys: int) -> None:
             assert (known.may_be_in(words, begin, end) == may_contain(words, sought[begin:end])).all()
 
 
-@pytest.mark.parametrize("keys", [100, 1000])
+@pytest.mark.parametrize("keys", [100, 1000, 5000])
 def test_every_key_is_found(keys: int) -> None:
     hashes = _hashes(1, keys)
     sought, words = Sought(hashes), filter_of(hashes)

@@ -42,7 +42,8 @@ from mutator.rules.order_units import units_of
 from mutator.rules.register import RECORD, Olds
 
 Blocks = Callable[[], Iterator[MasterBlock]]
-# Rows, how many they are, their hashes (None unless ``Output.hashed``), and side columns (unless ``Output.exact``).
+# Rows, how many they are, their hashes (None unless ``Output.hashed``), their side columns (None unless
+# ``Output.exact``).
 Kept = tuple[Any, int, Hashes | None, Any]
 
 
@@ -177,16 +178,7 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, output: Out
     """
     if winners is None:
         return None
-    known = output.hashed and block.halves is None  # all are hashed in any case
-    likely = None if known else winners.likely(block.block, block.halves)
-    if likely is None:
-        rows, positions = winners.match(block.hashes, block.keys, block.orders)
-    else:
-        hashes = block.hashes_of(likely)
-        own = likely
-        keys, orders = (lambda chosen: block.keys(own[chosen])), (lambda chosen: block.orders(own[chosen]))
-        rows, positions = winners.match(hashes, keys, orders)
-        rows = likely[rows]
+    rows, positions = winners.match_block(block, hashed=output.hashed)
     out = _dropped_in(block, dropped)
     if len(out):
         live = ~np.isin(rows, out)
@@ -286,14 +278,14 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
             own = [(np.searchsorted(positions, places), new) for places, new in changes]
             content = patched(content, positions, exchanged(values, own), gone[positions])
     live = count - int(gone.sum())
-    known = block.hashes[~gone] if output.hashed else None
+    kept_hashes = block.hashes[~gone] if output.hashed else None
     if not output.exact:
-        return content, live, known, None
+        return content, live, kept_hashes, None
     changes = []
     if output.plan.has_sides and met is not None:
         touched = np.flatnonzero((actions == TOUCH) | is_written)
         changes = [(rows[touched], met.column("sides").combine_chunks().take(pa.array(touched)))]
-    return content, live, known, exchanged(block.sides, changes, ~gone)
+    return content, live, kept_hashes, exchanged(block.sides, changes, ~gone)
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:

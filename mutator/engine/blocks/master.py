@@ -22,6 +22,7 @@ from mutator.formats.content import NotReadable
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
+from mutator.rules.key_hash import Prefixes
 from mutator.rules.order_columns import SEQUENCE
 from mutator.storage.compression import CorruptStream
 
@@ -37,7 +38,7 @@ class MasterBlock:
     base: int  # number of the first row
     block: Block
     sides: Any  # what is kept beside each row: ``Reading.sides``
-    halves: Any = None  # the upper half of each row's key hash, uint32, where it came with the row
+    prefixes: Prefixes | None = None  # of the key hash of each row, where they came with the rows
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -46,6 +47,8 @@ class MasterBlock:
 
     def hashes_of(self, rows: Ints) -> Hashes:
         """Return the key hashes of some rows."""
+        if "hashes" in vars(self):
+            return self.hashes[rows]
         return self.known(lambda: self.block.hashes(rows))
 
     def keys(self, rows: Ints) -> list[Any]:
@@ -111,7 +114,7 @@ def from_shuffle(
     kept: list[BlockRows] = []
     for block in _blocks(plan, _noted(pieces, kept)):
         kept_blocks.append(block)
-        size += 3 * len(kept[-1].rows) + len(kept[-1].halves)  # the columns of a row are about twice its bytes
+        size += 3 * len(kept[-1].rows) + len(kept[-1].prefixes)  # the columns of a row are about twice its bytes
         if size > plan.memory:
             break
     else:
@@ -133,7 +136,7 @@ def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]
         else:
             inputs, counts = zip(*piece.inputs, strict=True)
             own = plan.sides_of_files(np.repeat(plan.sequences[list(inputs)], counts))
-        yield MasterBlock(plan, None, base, block, own, np.frombuffer(piece.halves, np.uint32))
+        yield MasterBlock(plan, None, base, block, own, np.frombuffer(piece.prefixes, np.uint32))
         base += len(block)
 
 

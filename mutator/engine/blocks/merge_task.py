@@ -2,7 +2,8 @@
 
 Duplicate rows of a key in an unmanaged master: the one with the highest precedence survives.
 
-First every hash that occurs twice is found, then only the rows with these hashes are compared.
+First every hash that occurs twice is found, then only the rows with these hashes are compared. Of rows that were
+shuffled, the prefixes of their hashes come first.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.first_values import PrefixTable, upper_halves
+from mutator.rules.key_hash import Prefixes, PrefixTable, prefixes_of
 from mutator.rules.order_columns import flags
 
 _FILES = 64
 
 
-def is_in(hashes: Any, known: Any) -> Flags:
+def is_in(hashes: Hashes | Prefixes, known: Hashes | Prefixes) -> Flags:
     """Return a flag for each hash: whether it is among some sorted ones of its type."""
     if not len(known):
         return np.zeros(len(hashes), np.bool_)
@@ -57,8 +58,9 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
 
     blocks: called for an iterator of the bucket's ``MasterBlock``s, as often as needed.
     """
-    repeated = _repeated((one.hashes if one.halves is None else one.halves for one in blocks()), plan.memory, stack)
-    if len(repeated) and repeated.dtype == np.uint32:  # other keys may have the same half
+    hashed = (one.hashes if one.prefixes is None else one.prefixes for one in blocks())
+    repeated = _repeated(hashed, plan.memory, stack)
+    if len(repeated) and repeated.dtype == np.uint32:  # other keys may have the same prefix
         repeated = _repeated((hashes for _, _, hashes in _suspects(blocks(), repeated)), plan.memory, stack)
     if not len(repeated):
         return np.zeros(0, np.int64)
@@ -97,20 +99,22 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     return found
 
 
-def _suspects(blocks: Iterable[MasterBlock], repeated: Any) -> Iterator[tuple[MasterBlock, Ints, Hashes]]:
-    """Yield blocks, their rows whose hash may be among some, and the hashes of these rows.
+def _suspects(blocks: Iterable[MasterBlock], repeated: Hashes | Prefixes) -> Iterator[tuple[MasterBlock, Ints, Hashes]]:
+    """Yield each block, the numbers of its rows whose hash may be repeated, and the hashes of these rows.
 
-    repeated: hashes, or halves of them.
+    repeated: hashes, or their prefixes.
     """
-    halves = repeated if repeated.dtype == np.uint32 else np.unique(upper_halves(repeated))
-    table = PrefixTable(repeated)
+    prefixes = (
+        repeated if repeated.dtype == np.uint32 else np.unique(prefixes_of(repeated.astype(np.uint64, copy=False)))
+    )
+    table = PrefixTable([repeated])
     for one in blocks:
-        if one.halves is None:
+        if one.prefixes is None:
             rows = table.rows(one.hashes)
             yield one, rows, one.hashes[rows]
         else:
-            rows = table.rows(one.halves)
-            rows = rows[is_in(one.halves[rows], halves)]
+            rows = table.rows(one.prefixes)
+            rows = rows[is_in(one.prefixes[rows], prefixes)]
             yield one, rows, one.hashes_of(rows)
 
 
@@ -119,10 +123,11 @@ def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...
     return zip(*(table.column(name).take(index).to_pylist() for name in names), strict=True)
 
 
-def _repeated(blocks: Iterable[Any], most: int, stack: ExitStack) -> Any:
-    """Return the hashes that occur more than once, sorted. blocks: arrays of uint64, or of uint32."""
+def _repeated(blocks: Iterable[Hashes | Prefixes], most: int, stack: ExitStack) -> Any:
+    """Return the hashes, or prefixes of hashes, that occur more than once, sorted."""
     waiting: list[Any] = []
-    size, directory, kind = 0, None, np.uint64
+    size, directory = 0, None
+    kind: type[np.uint64 | np.uint32] = np.uint64
     for hashes in blocks:
         kind = hashes.dtype.type
         waiting.append(hashes)
@@ -139,7 +144,7 @@ def _repeated(blocks: Iterable[Any], most: int, stack: ExitStack) -> Any:
 
 
 def _spread(waiting: list[Any], directory: str) -> None:
-    """Put hashes into files by their highest bits: equal hashes share a file, and the files are in order."""
+    """Put hashes, or prefixes, into files by their highest bits: equal ones share a file; the files are in order."""
     for hashes in waiting:
         parts = hashes >> hashes.dtype.type(8 * hashes.itemsize - 6)
         for part in np.unique(parts):

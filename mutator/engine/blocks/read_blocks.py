@@ -7,7 +7,7 @@
 
 Everything but records goes to the ledger (``engine.split_content``). Rows travel with their positions, and those of the
 feed with the directories of their partitions. Keys, hashes and order values are derived again from rows, which costs
-less than sending them; but half of each hash of a master row is sent, because few of these rows are looked at again.
+less than sending them. Of the hash of a master row half is sent, because few of these rows are looked at again.
 """
 
 from collections import Counter
@@ -45,8 +45,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.envelope import IGNORED
-from mutator.rules.first_values import upper_halves
-from mutator.rules.key_hash import hash_columns
+from mutator.rules.key_hash import hash_columns, prefixes_of
 from mutator.rules.key_moves import arrivals, lows_of
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_columns import to_value
@@ -81,7 +80,7 @@ class BlockRows(NamedTuple):
 
     rows: bytes
     inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
-    halves: bytes  # uint32: the upper half of each key hash, so that few rows are hashed again
+    prefixes: bytes  # uint32, of the key hashes, so that few rows are hashed again
     sides: bytes | None  # as Arrow IPC; None: the sequences of their files
 
 
@@ -257,12 +256,29 @@ def mutations_of_run(plan: Reading, run: BlockRun) -> Mutations:
     return mutations_of(plan, block, inputs, np.frombuffer(run.offsets, np.int64), directories, folded, lows)
 
 
+class _Part(NamedTuple):
+    """Master rows of one block that go to one group."""
+
+    input: int
+    rows: bytes
+    prefixes: bytes
+    sides: Any  # None: the run keeps none
+
+    @property
+    def number_of_rows(self) -> int:
+        return len(self.prefixes) // 4
+
+    @property
+    def size(self) -> int:
+        return len(self.rows) + len(self.prefixes)
+
+
 class _Master:
     """The master rows of a task, by the group that they go to, in their order."""
 
     def __init__(self, plan: Reading) -> None:
         self._plan = plan
-        self._waiting: dict[int, list[tuple[int, bytes, int, bytes, Any]]] = {}
+        self._waiting: dict[int, list[_Part]] = {}
         self._sizes: Counter[int] = Counter()
         self._bytes = 0
         self._split = (0, 0)
@@ -281,15 +297,15 @@ class _Master:
             hashes = block.hashes()
             order, pieces = grouped(hashes, plan.groups)
             index = pa.array(order)
-            rows, halves = block.rows.take(index), upper_halves(hashes)[order]
+            rows, prefixes = block.rows.take(index), prefixes_of(hashes)[order]
             own = sides.of(batch).take(index) if plan.has_sides else None
             for group, start, end in pieces:
                 piece = block_type.pack(rows.slice(start, end - start))
                 beside = None if own is None else own.slice(start, end - start)
-                kept = split.input, piece, end - start, halves[start:end].tobytes(), beside
-                self._waiting.setdefault(group, []).append(kept)
-                self._sizes[group] += len(piece)
-                self._bytes += len(piece)
+                part = _Part(split.input, piece, prefixes[start:end].tobytes(), beside)
+                self._waiting.setdefault(group, []).append(part)
+                self._sizes[group] += part.size
+                self._bytes += part.size
                 if self._sizes[group] > _PIECE:
                     yield self._piece(group)
             if self._bytes > plan.memory:
@@ -308,10 +324,10 @@ class _Master:
         self._number += 1
         sides = None
         if self._plan.has_sides:
-            sides = table_bytes(pa.table([pa.concat_arrays([own for *_, own in parts])], ["sides"]))
-        inputs = tuple((number, count) for number, _, count, *_ in parts)
-        rows, halves = (b"".join(one) for one in zip(*((rows, half) for _, rows, _, half, _ in parts), strict=True))
-        value = BlockRows(rows, inputs, halves, sides)
+            sides = table_bytes(pa.table([pa.concat_arrays([part.sides for part in parts])], ["sides"]))
+        inputs = tuple((part.input, part.number_of_rows) for part in parts)
+        rows, prefixes = b"".join(part.rows for part in parts), b"".join(part.prefixes for part in parts)
+        value = BlockRows(rows, inputs, prefixes, sides)
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 

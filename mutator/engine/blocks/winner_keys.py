@@ -9,15 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
+from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import Mutations, key_columns, key_names
 from mutator.engine.blocks.tombstone_columns import own_orders
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
-from mutator.formats.blocks.block_type import Block, Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.first_values import FirstValues, PrefixTable
+from mutator.rules.first_values import FirstValues
+from mutator.rules.key_hash import PrefixTable
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.order_units import units_of
 
@@ -30,8 +32,8 @@ class WinnerKeys:
         self.plan, self.found, self.tally = plan, found, tally
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         # Most rows of a master have no mutation: a table of some bits of the hashes excludes them without a search.
-        self._seen = PrefixTable(found.hashes)
-        self._helps = True  # to look at first ID values before rows are hashed
+        self._seen = PrefixTable([found.hashes])
+        self._looks_at_firsts = True  # before rows are hashed; not again once that has excluded too few
         self.others: OtherSpellings | None = None
 
     def __len__(self) -> int:
@@ -43,21 +45,30 @@ class WinnerKeys:
             return
         self.others = OtherSpellings(self.plan, self.found)
         self._seen.add(self.others.hashes)
+        vars(self).pop("_firsts", None)
 
     @cached_property
     def _firsts(self) -> FirstValues:
-        values = [self.found.keys[0], *(self.others.columns[:1] if self.others else ())]
-        return FirstValues(pa.concat_arrays(values))
+        return FirstValues([self.found.keys[0], *(self.others.columns[:1] if self.others else ())])
 
-    def likely(self, block: Block, halves: Any) -> Ints | None:
-        """Return the rows of a block that may have a winner; None where all must be hashed.
+    def match_block(self, block: MasterBlock, *, hashed: bool = False) -> tuple[Ints, Ints]:
+        """Return for the rows of a block what ``match`` does. hashed: all of them are hashed in any case."""
+        likely = None if hashed else self._likely(block)
+        if likely is None:
+            return self.match(block.hashes, block.keys, block.orders)
+        rows, positions = self.match(
+            block.hashes_of(likely),
+            lambda chosen: block.keys(likely[chosen]),
+            lambda chosen: block.orders(likely[chosen]),
+        )
+        return likely[rows], positions
 
-        halves: the upper halves of the hashes, if they are known.
-        """
-        if halves is not None:
-            return self._seen.rows(halves)
-        found = block.likely(self._firsts) if self._helps else None
-        self._helps = found is not None
+    def _likely(self, block: MasterBlock) -> Ints | None:
+        """Return the numbers of the rows that may have a winner; None where all must be hashed."""
+        if block.prefixes is not None:
+            return self._seen.rows(block.prefixes)
+        found = block.block.likely(self._firsts) if self._looks_at_firsts else None
+        self._looks_at_firsts = found is not None
         return found
 
     def match_table(self, table: Any) -> tuple[Ints, Ints]:

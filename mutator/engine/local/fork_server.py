@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,10 +28,16 @@ _submitting = threading.Lock()
 
 def begin_processes() -> None:
     """Begin to start the process that others are forked from."""
+    with submitting():
+        ensure_fork_server()
+
+
+def ensure_fork_server() -> None:
+    """Start the process that others are forked from, unless it runs. Call it within ``submitting``."""
     from multiprocessing import forkserver, resource_tracker
 
-    with submitting():
-        context()
+    context()
+    with _environment():
         resource_tracker.ensure_running()  # lets signals through
         with _without_interrupts():
             forkserver.ensure_running()
@@ -49,11 +55,11 @@ def context() -> ForkServerContext:
 
 @contextmanager
 def submitting() -> Iterator[None]:
-    """Let one thread at a time start processes, with the modules of this one and with large pages.
+    """Let one thread at a time start processes.
 
     The program is hidden from ``multiprocessing``, which would run it again in each process that it starts.
     """
-    with _submitting, _environment():
+    with _submitting:
         program = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
@@ -62,23 +68,43 @@ def submitting() -> Iterator[None]:
             sys.modules["__main__"] = program
 
 
+def own_environment() -> dict[str, str | None]:
+    """Return the variables of this process that are others in the one that workers are forked from; None: not set."""
+    return {name: os.environ.get(name) for name in _variables()}
+
+
+def set_environment(variables: Mapping[str, str | None]) -> None:
+    """Set variables of this process, or remove them. variables: as ``own_environment`` returns them."""
+    for name, value in variables.items():
+        if value is not None:
+            os.environ[name] = value
+        else:
+            os.environ.pop(name, None)
+
+
+def _variables() -> dict[str, str]:
+    """Return the variables of the process that workers are forked from.
+
+    It looks for modules where this process does: ``multiprocessing`` would look in the working directory first. It uses
+    large pages, and no threads for linear algebra.
+    """
+    return {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if os.pathsep not in path),
+        "PYTHONSAFEPATH": "1",
+        "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1"),
+        large_pages.VARIABLE: large_pages.large_pages(),
+    }
+
+
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Set the environment of the process that others are forked from.
-
-    It looks for modules where this process does: ``multiprocessing`` would look in the working directory first.
-    """
-    own = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1", large_pages.NAME: large_pages.large_pages()}
-    before = {name: os.environ.get(name) for name in own}
-    os.environ.update(own)
+    """Let a process that starts meanwhile have the variables of the one that workers are forked from."""
+    before = own_environment()
     try:
+        set_environment(_variables())
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        set_environment(before)
 
 
 @contextmanager

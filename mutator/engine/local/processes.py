@@ -10,14 +10,20 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mutator.engine.each import checked, guarded
-from mutator.engine.local.fork_server import context, submitting
+from mutator.engine.local.fork_server import (
+    context,
+    ensure_fork_server,
+    own_environment,
+    set_environment,
+    submitting,
+)
 from mutator.engine.runner import Watch, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory
 from mutator.engine.usable_cores import usable_cores
@@ -146,6 +152,7 @@ class Processes:
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with submitting():
+            ensure_fork_server()
             if self._pool is None or self._pool._broken:  # another table's worker was killed
                 self._pool = _pool_of(self.count, self._counted())
             try:
@@ -181,14 +188,16 @@ class Processes:
 def _pool_of(count: int, directory: str | None) -> ProcessPoolExecutor:
     from concurrent.futures import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(count, context(), _begin, (directory,))
+    return ProcessPoolExecutor(count, context(), _begin, (directory, own_environment()))
 
 
-def _begin(directory: str | None) -> None:
+def _begin(directory: str | None, environment: Mapping[str, str | None]) -> None:
     """Set up a worker: it leaves signals from the terminal to its parent, and ends when that does.
 
-    directory: into which it counts what it reads; None: nobody looks.
+    directory: into which it counts what it reads; None: nobody looks. environment: the variables of its parent that
+    the process has others of from which it was forked.
     """
+    set_environment(environment)
     if directory is not None:
         progress.count_into(directory)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

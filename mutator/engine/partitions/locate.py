@@ -348,7 +348,7 @@ def _rows(plan: Reading, splits: list[Split], keys: WinnerKeys, reads: bool) -> 
 
     found = []
     for block in from_files(plan, splits, done):
-        rows, positions = keys.match(block.hashes, block.keys, block.orders)
+        rows, positions = keys.match_block(block)
         if len(rows):
             index = pa.array(rows)
             seen = (block.block.written().take(index), block.sides.take(index)) if reads else ()

@@ -4,15 +4,7 @@ Spark starts it as ``python -m mutator.engine.spark.daemon`` where ``spark.pytho
 """
 
 import contextlib
-import os
-import sys
 from typing import Any
-
-from mutator.engine import large_pages
-
-if __name__ == "__main__" and os.environ.get(large_pages.NAME) != (_wanted := large_pages.large_pages()):
-    os.environ[large_pages.NAME] = _wanted
-    os.execv(sys.executable, sys.orig_argv)  # before anything is loaded: it takes hundredths of a second
 
 import pyspark.daemon
 import pyspark.worker  # which each worker would import
@@ -35,5 +27,5 @@ def _work(sock: Any, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     pyspark.daemon.worker = _work
-    spare_modules()
+    spare_modules()  # also those that ``preload`` does not load
     pyspark.daemon.manager()

@@ -127,7 +127,7 @@ class AvroBlock(SchemaBlock):
         return columns if rows is None else [column.take(pa.array(rows)) for column in columns]
 
     def likely(self, firsts: FirstValues) -> Ints | None:
-        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        """Return the numbers of the rows that may have one of the first values; None if hashing all is as fast."""
         return firsts.of_column(ByteColumn.of_array(self.rows.field(1)))
 
     def orders(self, rows: Ints | None = None) -> Any:

@@ -47,7 +47,7 @@ class Block(Protocol):
         """Return the key hash of each row, as uint64."""
 
     def likely(self, firsts: FirstValues) -> Ints | None:
-        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        """Return the numbers of the rows that may have one of the first values; None if hashing all is as fast."""
 
     def keys(self, rows: Ints | None = None) -> list[Any]:
         """Return a pa.Array of large_binary for each ID field: the canonical bytes of its values."""

@@ -128,7 +128,7 @@ class ColumnBlock(SchemaBlock):
         return [canonical(self._columns[ordinal].take(pa.array(rows))) for ordinal in self._layout.id_fields]
 
     def likely(self, firsts: FirstValues) -> Ints | None:
-        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        """Return the numbers of the rows that may have one of the first values; None if hashing all is as fast."""
         column = self._columns[self._layout.id_fields[0]]
         if pa.types.is_signed_integer(column.type):
             return firsts.of_integers(column)

@@ -211,7 +211,7 @@ class TextBlock:
         return [column.take() for column in self._ids(rows)]
 
     def likely(self, firsts: FirstValues) -> Ints | None:
-        """Return the rows whose first ID value may be one of some; None if hashing all rows is as fast."""
+        """Return the numbers of the rows that may have one of the first values; None if hashing all is as fast."""
         if self.ids is not None:
             return firsts.of_column(self.ids[0])
         assert self.layout.delimiter.literal is not None

@@ -38,7 +38,7 @@ class WantedKey:
     @cached_property
     def firsts(self) -> FirstValues:
         """The first value, as blocks of rows look for it."""
-        return FirstValues(self.columns[0])
+        return FirstValues(self.columns[:1])
 
 
 def typed_key(key: Key, names: Sequence[str], types: Sequence[Any], path: str, what: str) -> WantedKey:
