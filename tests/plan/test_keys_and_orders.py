@@ -79,6 +79,9 @@ def test_types_of_keys(name, work):
     assert sorted(work.table()["note"].to_pylist()) == [*["kept"] * (len(ids) - 1), "new"]
     work.put("feed2/f_2.parquet", work.files[0].read_bytes())
     assert work.run(master="out1", feed="feed2").counts["feed no-op"] >= 1
+    work.put("feed3/f_3", table(ids[:1], [3], ["newest"]), "parquet")
+    work.run(master="out1", feed="feed3")
+    assert sorted(work.table()["note"].to_pylist()) == [*["kept"] * (len(ids) - 1), "newest"]
 
 
 @pytest.mark.thorough(keep=6)
