@@ -2,7 +2,7 @@
 
 import pytest
 
-from mutator.engine.large_pages import VARIABLE, large_pages
+from mutator.engine.malloc import VARIABLE, large_pages
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,20 @@ def test_the_published_example(parted):
     assert report.replaced == ("p=p0", "p=p1", "p=p2")
 
 
+def test_few_keys_are_looked_for_in_many_partitions_once(tmp_path):
+    runs = Runs(tmp_path, partitioned_by="p=3")
+    runs(*[b"%d,1,x,q%02d,U" % (100 + number, number) for number in range(64)], operation="apply")
+    rows = [b"%d,2,y,q00,U" % key for key in range(101, 121)]  # of other partitions
+    filters = len(known(runs.path).files)
+    asked = {"overwrite": {}, "in two tasks": {"num_reducer": "2"}, "not overwrite": {"operation": "apply"}}
+    for name, settings in asked.items():
+        (note,) = (one for one in runs(*rows, dry_run=True, **settings)[1].notes if "in other partitions" in one)
+        assert f" {filters if name == 'overwrite' else 2 * filters} filters" in note, name
+    runs(*rows)
+    assert len(runs.rows) == 4 + 63, "the rows of q00 came from 20 of these partitions"
+    assert [row for row in runs.rows if row.endswith(b"q00")] == [row[:-2] for row in rows]
+
+
 def test_a_record_of_a_kept_partition_moves_if_the_row_is_not_older(parted):
     counts, report = parted(b"4,10,moved,p0,U")
     assert parted.rows == [b"2,10,b,p1", b"3,10,c,p1", b"4,10,moved,p0"]

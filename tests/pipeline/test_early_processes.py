@@ -12,6 +12,7 @@ import pytest
 
 from mutator import __main__
 from mutator.cli.program import main
+from mutator.cli.progress_line import CHOICES
 from mutator.pipeline import runners
 from mutator.pipeline.runners import begin_processes_for
 
@@ -68,6 +69,7 @@ def test_the_command_knows_it_by_its_words(
     assert __main__._needs_processes(["run", *given]) is needs
     assert __main__._needs_processes(["-q", "--progress", "off", "run", *given]) is needs
     assert not __main__._needs_processes(["verify", *given])
+    assert __main__._PROGRESS == CHOICES
 
 
 def test_a_run_begins_them_before_it_reads_its_inputs(begun: list[None], tmp_path: Path) -> None:

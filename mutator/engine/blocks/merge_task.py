@@ -37,7 +37,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.key_hash import Prefixes, PrefixTable, prefixes_of
+from mutator.rules.key_hash import Prefixes, PrefixTable
 from mutator.rules.order_columns import flags
 
 _FILES = 64
@@ -104,18 +104,10 @@ def _suspects(blocks: Iterable[MasterBlock], repeated: Hashes | Prefixes) -> Ite
 
     repeated: hashes, or their prefixes.
     """
-    prefixes = (
-        repeated if repeated.dtype == np.uint32 else np.unique(prefixes_of(repeated.astype(np.uint64, copy=False)))
-    )
     table = PrefixTable([repeated])
     for one in blocks:
-        if one.prefixes is None:
-            rows = table.rows(one.hashes)
-            yield one, rows, one.hashes[rows]
-        else:
-            rows = table.rows(one.prefixes)
-            rows = rows[is_in(one.prefixes[rows], prefixes)]
-            yield one, rows, one.hashes_of(rows)
+        rows = table.rows(one.hashes if one.prefixes is None else one.prefixes)
+        yield one, rows, one.hashes_of(rows)
 
 
 def _keys(table: Any, names: list[str], rows: Ints) -> Iterable[tuple[bytes, ...]]:

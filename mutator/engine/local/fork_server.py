@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from mutator.engine import large_pages
+from mutator.engine import malloc
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
@@ -92,7 +92,7 @@ def _variables() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if os.pathsep not in path),
         "PYTHONSAFEPATH": "1",
         "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1"),
-        large_pages.VARIABLE: large_pages.large_pages(),
+        malloc.VARIABLE: malloc.large_pages(),
     }
 
 

@@ -152,8 +152,8 @@ class Processes:
 
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with submitting():
-            ensure_fork_server()
             if self._pool is None or self._pool._broken:  # another table's worker was killed
+                ensure_fork_server()
                 self._pool = _pool_of(self.count, self._counted())
             try:
                 return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]

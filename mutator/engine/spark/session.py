@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from mutator.engine import large_pages
+from mutator.engine import malloc
 from mutator.engine.spark.jvm_log import name_of_log, quiet_start
 from mutator.engine.spark.jvm_start import quick_jvm, use_own_python
 from mutator.errors import error
@@ -168,7 +168,7 @@ def _start(name: str, settings: Mapping[str, str]) -> SparkContext:
             settings = {
                 **settings,
                 "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[3]),
-                f"spark.executorEnv.{large_pages.VARIABLE}": large_pages.large_pages(),
+                f"spark.executorEnv.{malloc.VARIABLE}": malloc.large_pages(),
             }
         # A JVM that is abandoned while it starts would run for ever.
         with contextlib.ExitStack() as stack:
