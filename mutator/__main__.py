@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NoReturn
 
 from mutator.engine.local.fork_server import begin_processes
+from mutator.engine.numpy_variables import numpy_variables
 from mutator.engine.usable_cores import usable_cores
 from mutator.plan.runner_choice import choose_runner, configured_spark
 
@@ -20,8 +21,7 @@ _PROGRESS = ("auto", "off")  # as ``cli.progress_line.CHOICES``, which may come 
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
-    # numpy starts a thread per core for linear algebra, which mutator does not use; at first they take processor time.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.update(numpy_variables())
     if _needs_processes(sys.argv[1:]):
         with suppress(OSError):  # then they start later, or that start says what is wrong
             begin_processes()

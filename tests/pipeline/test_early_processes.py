@@ -108,9 +108,10 @@ def test_workers_import_nothing_from_the_working_directory_and_keep_the_environm
         from functools import partial
         sys.path.remove("")
         from mutator.engine.local.processes import Processes
+        from mutator.engine.numpy_variables import numpy_variables
 
         before = dict(os.environ)
-        names = ["PYTHONPATH", "PYTHONSAFEPATH", "GLIBC_TUNABLES", "OPENBLAS_NUM_THREADS"]
+        names = ["PYTHONPATH", "PYTHONSAFEPATH", "GLIBC_TUNABLES", *numpy_variables()]
         with Processes(1) as workers:
             found = workers.run([partial(os.getenv, name) for name in names], lambda *_: None)
         print(found == [before.get(name) for name in names], os.environ == before)

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mutator.engine import malloc
+from mutator.engine.numpy_variables import numpy_variables
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
@@ -86,13 +87,13 @@ def _variables() -> dict[str, str]:
     """Return the variables of the process that workers are forked from.
 
     It looks for modules where this process does: ``multiprocessing`` would look in the working directory first. It uses
-    large pages, and no threads for linear algebra.
+    large pages.
     """
     return {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if os.pathsep not in path),
         "PYTHONSAFEPATH": "1",
-        "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1"),
         malloc.VARIABLE: malloc.large_pages(),
+        **numpy_variables(),
     }
 
 

@@ -4,7 +4,12 @@ Spark starts it as ``python -m mutator.engine.spark.daemon`` where ``spark.pytho
 """
 
 import contextlib
+import os
 from typing import Any
+
+from mutator.engine.numpy_variables import numpy_variables
+
+os.environ.update(numpy_variables())  # before anything loads numpy
 
 import pyspark.daemon
 import pyspark.worker  # which each worker would import
