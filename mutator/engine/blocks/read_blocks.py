@@ -58,7 +58,7 @@ RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can s
 
 # The others are derived again
 _SHIPPED = ("rows", "inputs", "offsets", "counts", "mixed", "upserts", "directories", "lows")
-_PIECE = 1 << 20  # bytes of rows that go to one group at once
+_PIECE = 4 << 20  # bytes of rows that go to one group at once
 
 Piece = tuple[int, int, int]  # group, first row, and the one after the last
 

@@ -20,6 +20,7 @@ from mutator.formats.files import lines
 from mutator.formats.files.lines import numbered_rows
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.source import Source
+from mutator.rules.encodings import UTF8
 from mutator.rules.typed_values import canonical
 from mutator.storage import Storage, blocks
 
@@ -27,6 +28,7 @@ HEAD = 16 << 10  # bytes of a file
 FILES = 256  # of a side
 _ROWS = 1000
 _BYTES = 1 << 20
+_PART = 256 << 10  # bytes of a file that have enough rows for a batch
 
 Column = Sequence[bytes | None]
 Split = Callable[[bytes], list[bytes]]
@@ -66,7 +68,10 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
 
 def first_batch(source: Source, names: Sequence[str], most_rows: int = _ROWS) -> pa.RecordBatch | None:
     """Return the first rows of a file whose fields have names, as its format reads them; None if it cannot be read."""
-    content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
+    # Tasks would read a file of this kind in parts, too.
+    in_parts = source.format.splittable and not source.compression and source.encoding == UTF8
+    window = source.window(end=min(source.bytes, _PART) if in_parts else None)
+    content = FileContent(source.path, source.bytes, window, compression=source.compression)
     try:
         assert source.file_schema is not None
         batch = next(_record_batches(source, content, source.file_schema.schema, list(dict.fromkeys(names))), None)
