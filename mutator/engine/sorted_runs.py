@@ -50,10 +50,14 @@ def write_run(stream: BinaryIO, elements: list[Any]) -> SortedRun:
     start = stream.tell()
     for batch in _batches(elements):
         keys = pickle.dumps([key for key, _ in batch], 5)
-        values = pickle.dumps([value for _, value in batch], 5)
-        stream.write(len(keys).to_bytes(8, "little") + len(values).to_bytes(8, "little"))
-        stream.write(keys)
-        stream.write(values)
+        head = stream.tell()
+        stream.write(bytes(_HEADER) + keys)
+        first = stream.tell()
+        pickle.dump([value for _, value in batch], stream, 5)  # without a copy of large values in memory
+        end = stream.tell()
+        stream.seek(head)
+        stream.write(len(keys).to_bytes(8, "little") + (end - first).to_bytes(8, "little"))
+        stream.seek(end)
     return SortedRun(stream.name, start, stream.tell())
 
 

@@ -48,6 +48,7 @@ class PackedBlockType:
     order: Any
     frame: int = 3
     run_together = False
+    after_packed = b""
 
     def unsupported(self, layout: RowLayout) -> str | None:
         return None

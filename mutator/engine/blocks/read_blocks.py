@@ -78,7 +78,7 @@ class BlockRun(NamedTuple):
 class BlockRows(NamedTuple):
     """Master rows as the format packs them."""
 
-    rows: bytes
+    rows: bytes  # and ``BlockType.after_packed``
     inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
     prefixes: bytes  # uint32, of the key hashes, so that few rows are hashed again
     sides: bytes | None  # as Arrow IPC; None: the sequences of their files
@@ -326,7 +326,8 @@ class _Master:
         if self._plan.has_sides:
             sides = table_bytes(pa.table([pa.concat_arrays([part.sides for part in parts])], ["sides"]))
         inputs = tuple((part.input, part.number_of_rows) for part in parts)
-        rows, prefixes = b"".join(part.rows for part in parts), b"".join(part.prefixes for part in parts)
+        rows = b"".join((*(part.rows for part in parts), self._plan.block_type.after_packed))
+        prefixes = b"".join(part.prefixes for part in parts)
         value = BlockRows(rows, inputs, prefixes, sides)
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 

@@ -113,6 +113,7 @@ class BlockType(Protocol):
     """One way for rows to travel in memory. Layouts and outputs are made by the plan for this block type alone."""
 
     run_together: bool  # the writer finds the ends of rows even if one array element has several
+    after_packed: bytes  # may follow the packed rows of a block, which are then loaded without a copy
     changes_suffix: str  # of the files of changed rows, with the dot
 
     def unsupported(self, layout: Any) -> str | None:

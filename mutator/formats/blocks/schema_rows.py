@@ -206,6 +206,7 @@ class SchemaBlockType:
     """The members of ``BlockType`` that do not depend on how rows travel; ``load`` makes blocks of ``block``."""
 
     run_together = False
+    after_packed = b""
     read: Callable[..., Iterator[Batch]]
     contents: Callable[[Any], Any]
     block: Callable[[Any, Ints, Any], Any]

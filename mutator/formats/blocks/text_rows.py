@@ -44,6 +44,7 @@ class TextBlockType(KeptAsBytes):
     """The block contract for delimited text."""
 
     run_together = True
+    after_packed = PAD
     changes_suffix = ".changes"
 
     def suffix(self, output: None) -> str:
@@ -62,7 +63,7 @@ class TextBlockType(KeptAsBytes):
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable for a bad row in a trusted file."""
         window, lines = content.window, 0
-        for offset, chunk in chunks(content.blocks(), window):
+        for offset, chunk in chunks(content.blocks(), window, tail=PAD):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
@@ -136,7 +137,8 @@ class TextBlockType(KeptAsBytes):
 
     def load(self, packed: Sequence[bytes], layout: RowLayout) -> TextBlock:
         """Return the block of packed rows."""
-        data = np.frombuffer(b"".join((*packed, PAD)), np.uint8)
+        whole = packed[0] if len(packed) == 1 and packed[0].endswith(self.after_packed) else b"".join((*packed, PAD))
+        data = np.frombuffer(whole, np.uint8)
         return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
 
     def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:
@@ -254,13 +256,13 @@ class TextBlock:
 
 
 def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLayout, trusted: bool) -> Batch:
-    """Read a chunk of whole lines. before: number of lines of the split before it."""
+    """Read whole lines, with ``PAD`` after them. before: number of lines of the split before them."""
     if trusted:
-        data, _ = padded(chunk, window)
+        data, _ = padded(chunk, window, has_pad=True)
         block = _known_block(data, offset, layout) if _is_simple(layout) else _checked_block(data, offset, layout)
         return Batch(block, (), len(block), 0)
     assert layout.delimiter.literal is not None
-    lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
+    lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width, has_pad=True)
     block, odd, said, truncates = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
     rejects = tuple(lines.rejects(before, _rejects(lines, odd, before, layout)))
     ignored = lines.count - len(block) - len(rejects) - (0 if truncates is None else len(truncates))

@@ -131,13 +131,14 @@ def scan(
     delimiter: int,
     width: int | None,
     quoted: Callable[[Bytes], Flags | None] = lambda data: None,
+    has_pad: bool = False,
 ) -> Lines:
     """Find the rows of whole lines, without byte order mark, headers, blank lines and the CRs of line ends.
 
     offset: of the chunk in the file. width: the number of fields of most rows. quoted: returns which bytes of padded
-    data are within quotes.
+    data are within quotes. has_pad: as for ``padded``.
     """
-    data, terminated = padded(chunk, window)
+    data, terminated = padded(chunk, window, has_pad=has_pad)
     table = LineTable.of(data, delimiter, width, quoted(data))
     count = len(table)
     cleaned = _clean(data, table, offset, terminated, window)
@@ -164,9 +165,16 @@ def _decoded(lines: Lines, encoding: str) -> tuple[ByteColumn, tuple[Reject, ...
     return ByteColumn(data, table.starts[~bad], table.ends[~bad] + 1), tuple(rejects)
 
 
-def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:
-    """Return whole lines as a uint8 array with line feeds and ``PAD``, and whether the last had a line end."""
-    terminated = chunk.endswith(b"\r" if window.ending == CR else b"\n")
+def padded(chunk: bytes, window: Window, *, has_pad: bool = False) -> tuple[Bytes, bool]:
+    """Return whole lines as a uint8 array with line feeds and ``PAD``, and whether the last had a line end.
+
+    has_pad: ``PAD`` follows the lines, which are not copied again if nothing is missing.
+    """
+    mark, pad = b"\r" if window.ending == CR else b"\n", PAD if has_pad else b""
+    terminated = chunk.endswith(mark + pad)
+    if has_pad and terminated and window.ending != CR:
+        return np.frombuffer(chunk, np.uint8), True
+    chunk = chunk[: len(chunk) - len(pad)]
     if window.ending == CR:
         chunk = chunk.replace(b"\r", b"\n")
     return np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8), terminated

@@ -138,12 +138,13 @@ def line_end(blocks: Iterable[bytes]) -> str:
 
 
 def chunks(
-    content: Iterable[bytes], window: Window, least: Callable[[], int] = lambda: CHUNK
+    content: Iterable[bytes], window: Window, least: Callable[[], int] = lambda: CHUNK, tail: bytes = b""
 ) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, whole lines) for the lines that begin in a window; the last may have no line end.
 
     content: the bytes from one before the window on, as far as the last of these lines goes; the byte before the window
-    decides whether a line begins there. least: returns the bytes of the next chunk, unless it is the last.
+    decides whether a line begins there. least: returns the bytes of the next chunk, unless it is the last. tail: comes
+    after each chunk, in the same copy.
     """
     mark, start, end = b"\r" if window.ending == CR else b"\n", window.start, window.end
     offset, skipping = max(start - 1, 0), start > 0
@@ -165,16 +166,16 @@ def chunks(
             # The last line that begins before the end has the first line end that is not before its last byte.
             cut = block.find(mark, max(end - 1 - before, 0))
             if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                yield offset, b"".join((*parts[:-1], memoryview(block)[: cut + 1], tail))
                 return
         elif size >= least():
             cut = block.rfind(mark)
             if cut >= 0:
-                yield offset, b"".join((*parts[:-1], block[: cut + 1]))
+                yield offset, b"".join((*parts[:-1], memoryview(block)[: cut + 1], tail))
                 parts = [block[cut + 1 :]]
                 offset, size = before + cut + 1, len(parts[0])
     if size:
-        yield offset, b"".join(parts)
+        yield offset, b"".join((*parts, tail))
 
 
 def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
