@@ -11,12 +11,15 @@ from mutator.storage.progress import count
 BLOCK = 1 << 20  # bytes; bounds how much of a file a task has in memory
 
 
-def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
-    """Yield a stream's bytes in blocks, ``most`` bytes in total. Raises StorageError."""
-    left = most
+def blocks(stream: BinaryIO, most: int | None = None, first: int | None = None) -> Iterator[bytes]:
+    """Yield a stream's bytes in blocks, ``most`` bytes in total. Raises StorageError.
+
+    first: most bytes of the first block; None for as many as of the others.
+    """
+    left, size = most, first or BLOCK
     while left is None or left > 0:
         try:
-            block = stream.read(BLOCK if left is None else min(BLOCK, left))
+            block = stream.read(size if left is None else min(size, left))
         except OSError as fault:
             raise error("storage", path=getattr(stream, "name", "a file"), why=fault.strerror or fault) from None
         if not block:
@@ -25,6 +28,7 @@ def blocks(stream: BinaryIO, most: int | None = None) -> Iterator[bytes]:
             left -= len(block)
         count(len(block))
         yield block
+        size = BLOCK
 
 
 class ReadStream(io.RawIOBase):

@@ -19,6 +19,7 @@ from mutator.dataset.gc_pause import spare_modules
 # For the modules that they import: numpy, pyarrow and its Parquet reader take half a second of each worker.
 from mutator.engine import preload  # noqa: F401
 from mutator.engine.spark import spark_runner  # noqa: F401
+from mutator.formats.blocks.block_types import load_all
 
 _worker = pyspark.daemon.worker
 
@@ -32,5 +33,6 @@ def _work(sock: Any, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     pyspark.daemon.worker = _work
+    load_all()
     spare_modules()  # also those that ``preload`` does not load
     pyspark.daemon.manager()

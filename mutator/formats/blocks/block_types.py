@@ -36,6 +36,12 @@ def _avro() -> BlockType:
 BLOCK_TYPES: Registry[BlockType] = Registry({"text": _text, "columns": _columns, "avro": _avro})
 
 
+def load_quick() -> None:
+    """Import the modules of the block types that need no library beside numpy and pyarrow."""
+    for name in ("text", "columns"):
+        BLOCK_TYPES[name]
+
+
 def load_all() -> None:
     """Import the modules of all block types and file formats."""
     list(BLOCK_TYPES.values())

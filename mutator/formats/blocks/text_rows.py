@@ -31,13 +31,15 @@ from mutator.formats.blocks.row_layout import NoRecord, RowLayout, Unreadable, c
 from mutator.formats.content import Content, NotReadable, Reject, Window, undecodable
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan, with_one_delimiter
-from mutator.formats.files.lines import chunks
+from mutator.formats.files.lines import CHUNK, chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.encodings import UTF8, has_lost
 from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.first_values import FirstValues
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
+
+_TRUSTED = 8 << 20  # bytes of a block in which only the ends of lines are looked for
 
 
 class TextBlockType(KeptAsBytes):
@@ -63,7 +65,7 @@ class TextBlockType(KeptAsBytes):
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable for a bad row in a trusted file."""
         window, lines = content.window, 0
-        for offset, chunk in chunks(content.blocks(), window, tail=PAD):
+        for offset, chunk in chunks(content.blocks(), window, lambda: _TRUSTED if trusted else CHUNK, tail=PAD):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch

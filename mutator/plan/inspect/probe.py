@@ -139,9 +139,10 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
     return content, container, head
 
 
-def _blocks(storage: Storage, source: Source) -> Generator[bytes, None, None]:
+def _blocks(storage: Storage, source: Source, first: int | None = None) -> Generator[bytes, None, None]:
     with storage.open(source.path) as stream:
-        content = decompress(blocks(stream), source.compression) if source.compression else blocks(stream)
+        stored = blocks(stream, first=first)
+        content = decompress(stored, source.compression) if source.compression else stored
         yield from content if source.encoding == UTF8 else transcoded(content, source.encoding)
 
 
@@ -160,9 +161,9 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool
             except CorruptStream:  # a run that reads the file raises it, after the checks by control files
                 data = b""
         with closing(_blocks(storage, source)) as content:
-            ending = lines.line_end(content)
+            ending = lines.line_end(chain([first], content))
         bom = first.startswith(lines.UTF8_BOM)
-        with closing(_blocks(storage, source)) as content:
+        with closing(_blocks(storage, source, _HEAD)) as content:
             header_end, headers, row = _first_row(lines.rows(content, ending), rows.text.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
