@@ -3,6 +3,7 @@
 The libraries of JSON Lines and Avro take a tenth of the time that all others do: workers that read them load them.
 """
 
+import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.gc_pause import collect_rarely, spare_modules
@@ -16,4 +17,5 @@ load_quick()
 collect_rarely()  # also in its workers
 with pandas_hidden():
     pa.array([0])  # with the first array of a list, Arrow looks for pandas
+    pa.array(np.zeros(1))  # with the first of numpy, for masked arrays
 spare_modules()
