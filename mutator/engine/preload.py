@@ -1,6 +1,6 @@
 """Load what most tasks need, in the process that workers are forked from.
 
-The libraries of JSON Lines and Avro take a tenth of the time that all others do: workers that read them load them.
+Libraries for JSON Lines, Avro and ORC are loaded by the workers that read these formats.
 """
 
 import numpy as np
@@ -17,5 +17,5 @@ load_quick()
 collect_rarely()  # also in its workers
 with pandas_hidden():
     pa.array([0])  # with the first array of a list, Arrow looks for pandas
-    pa.array(np.zeros(1))  # with the first of numpy, for masked arrays
+    pa.array(np.zeros(1))  # with the first array of numpy, Arrow loads numpy.ma
 spare_modules()

@@ -112,7 +112,11 @@ def size_of(value: Any) -> int:
 def _batches(elements: Sequence[Any]) -> Iterator[Sequence[Any]]:
     start = size = 0
     for end, element in enumerate(elements, 1):
-        size += size_of(element)
+        own = size_of(element)
+        if own > _BATCH_BYTES and start < end - 1:  # a large value lives no longer than it is read
+            yield elements[start : end - 1]
+            start, size = end - 1, 0
+        size += own
         if end - start == _BATCH or size > _BATCH_BYTES:
             yield elements[start:end]
             start, size = end, 0

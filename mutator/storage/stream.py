@@ -16,7 +16,7 @@ def blocks(stream: BinaryIO, most: int | None = None, first: int | None = None) 
 
     first: most bytes of the first block; None for as many as of the others.
     """
-    left, size = most, first or BLOCK
+    left, size = most, BLOCK if first is None else first
     while left is None or left > 0:
         try:
             block = stream.read(size if left is None else min(size, left))

@@ -97,8 +97,10 @@ def streamed(work):
 
 def reduce(work):
     from mutator.engine.blocks.merge_bucket import write_group
+    from mutator.formats.blocks.block_types import load_all
 
     import_module("mutator.engine.spark.daemon")  # load the modules that every worker has loaded before its first task
+    load_all()
     child = os.fork()  # its allocations do not count for this process
     if not child:
         status = 1

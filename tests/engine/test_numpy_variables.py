@@ -48,6 +48,9 @@ def test_features_are_disabled(
     assert numpy_variables().get("NPY_DISABLE_CPU_FEATURES") == expected
     monkeypatch.setattr(sys, "warnoptions", ["error"])  # the name that this numpy does not know would be an error
     assert numpy_variables().get("NPY_DISABLE_CPU_FEATURES") == given
+    monkeypatch.setattr(sys, "warnoptions", [])
+    monkeypatch.setenv("NPY_ENABLE_CPU_FEATURES", "X86_V4")  # numpy accepts one of the two variables
+    assert numpy_variables().get("NPY_DISABLE_CPU_FEATURES") == given
 
 
 def test_numpy_accepts_the_names() -> None:

@@ -414,7 +414,7 @@ def test_rejects_and_damage_are_reported():
 def test_a_key_has_the_hash_of_its_text():
     rows = array_of([{**make_row(random.Random(1)), "id": "é", "id2": -12}], "long", has_op=True)
     block = PackedBlockType(pa.int64()).load(
-        [framed(rows)], RowLayout(delimiter=field_delimiter.parse(","), id_fields=(0, 1))
+        framed(rows), RowLayout(delimiter=field_delimiter.parse(","), id_fields=(0, 1))
     )
     assert [int(one) for one in block.hashes()] == [hash_key(("é".encode(), b"-12"))]
 

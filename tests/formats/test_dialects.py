@@ -78,6 +78,15 @@ def test_rows_of_two_tables_after_messages_that_are_no_rows(tmp_path: Path, monk
     assert work.rows() == [STORY[0].after]
 
 
+def test_a_table_whose_messages_come_late_in_a_file(tmp_path: Path) -> None:
+    """What the messages are, and which fields they have, is said by thousands of them, not by the first bytes."""
+    work = work_of(tmp_path, "maxwell")
+    work.put("feed/f_1.json", lines(*[maxwell(STORY[1], "d.u")] * 2500, maxwell(STORY[0])))
+    assert (tmp_path / "feed" / "f_1.json").stat().st_size > 300 << 10
+    work.run({"feed.table": "d.t"})
+    assert work.rows() == [STORY[0].after]
+
+
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_two_tables(tmp_path: Path, dialect: str) -> None:

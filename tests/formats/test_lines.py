@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mutator.formats.content import OtherHeader, Window
 from mutator.formats.files import lines
-from mutator.formats.files.line_scan import scan
+from mutator.formats.files.line_scan import padded, scan
+from mutator.rules.byte_columns import PAD
 from tests.support.in_memory import InMemory
 
 
@@ -43,6 +44,17 @@ def test_splits_give_each_row_once(data, ending, split, block):
     assert [row for rows in found for row in rows] == naive_rows(data, ending)
     for number, rows in enumerate(found):
         assert all(number * split <= offset < (number + 1) * split for offset, _ in rows)
+
+
+@given(contents, st.sampled_from([lines.LF, lines.CR, lines.EXACT_LF]), st.integers(1, 9), st.integers(1, 9))
+def test_padded_chunks_are_those_that_are_padded_later(data, ending, block, least):
+    blocks, window = [data[at : at + block] for at in range(0, len(data), block)], Window(ending)
+    plain = list(lines.chunks(blocks, window, lambda: least))
+    with_pad = list(lines.chunks(blocks, window, lambda: least, tail=PAD))
+    assert with_pad == [(offset, chunk + PAD) for offset, chunk in plain]
+    for (_, chunk), (_, longer) in zip(plain, with_pad, strict=True):
+        (expected, ended), (found, also) = padded(chunk, window), padded(longer, window, has_pad=True)
+        assert (found.tobytes(), also) == (expected.tobytes(), ended)
 
 
 @given(contents, st.integers(1, 9))

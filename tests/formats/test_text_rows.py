@@ -174,9 +174,11 @@ def test_packed_blocks_are_loaded(rows):
     assert all(fmt.from_contents(fmt.contents(one).to_pylist(), layout).equals(one) for one in found)
     packed = [fmt.pack(one) for one in found]
     assert b"".join(packed) == content
-    block = fmt.load([b"", *packed, *packed], layout)
-    assert block.rows.to_pylist() == [row + b"\n" for row in rows] * 2
-    assert block.keys(np.flatnonzero(block.hashes() >= 0))[0].to_pylist() == [row.split(b",")[1] for row in rows] * 2
+    for after in (b"", fmt.after_packed):
+        block = fmt.load(b"".join((*packed, *packed, after)), layout)
+        assert block.rows.to_pylist() == [row + b"\n" for row in rows] * 2
+        ids = [row.split(b",")[1] for row in rows] * 2
+        assert block.keys(np.flatnonzero(block.hashes() >= 0))[0].to_pylist() == ids
 
 
 KNOWN = st.builds(

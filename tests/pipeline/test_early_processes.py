@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from mutator.cli.progress_line import CHOICES
 from mutator.pipeline import runners
 from mutator.pipeline.runners import begin_processes_for
 
+ROOT = Path(__file__).resolve().parents[2]
 LARGE = 300 << 20  # bytes
 SMALL = 20 << 20
 
@@ -119,3 +121,31 @@ def test_workers_import_nothing_from_the_working_directory_and_keep_the_environm
     words = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("True True\n", "")
+
+
+@pytest.mark.processes
+def test_numpy_is_loaded_with_its_variables_in_workers() -> None:
+    program = """
+        from mutator.engine.local.processes import Processes
+        from mutator.engine.numpy_variables import disabled_features
+        from tests.pipeline.test_early_processes import sorts_with_avx512
+
+        with Processes(1) as workers:
+            (found,) = workers.run([sorts_with_avx512], lambda *_: None)
+        print(not (found and disabled_features()))
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def sorts_with_avx512() -> bool:
+    """Return whether numpy sorts with AVX-512 in this process; its own name for that changed with version 2.4."""
+    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
+    return any(features.get(name) for name in ("X86_V4", "AVX512_SKX") if name in dispatched())
+
+
+def dispatched() -> list[str]:
+    """Return the features for which numpy has code of its own."""
+    found: list[str] = importlib.import_module("numpy._core._multiarray_umath").__cpu_dispatch__
+    return found

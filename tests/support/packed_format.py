@@ -109,8 +109,8 @@ class PackedBlockType:
     def pack(self, rows: Any) -> bytes:
         return framed(rows) if len(rows) else b""
 
-    def load(self, packed: Sequence[bytes], layout: RowLayout) -> PackedBlock:
-        parts = list(frames(packed))
+    def load(self, packed: bytes, layout: RowLayout) -> PackedBlock:
+        parts = list(frames([packed]))
         rows = pa.concat_arrays(parts) if parts else pa.array([], self.type_of(layout))
         return PackedBlock(self, rows, np.arange(len(rows)), layout)
 

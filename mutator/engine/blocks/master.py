@@ -130,7 +130,7 @@ def from_shuffle(
 def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]:
     base = 0
     for piece in pieces:
-        block = plan.block_type.load([piece.rows], plan.rows.layouts["master"])
+        block = plan.block_type.load(piece.rows, plan.rows.layouts["master"])
         if piece.sides is not None:
             own = pa.ipc.open_stream(piece.sides).read_all().column(0).combine_chunks()
         else:

@@ -58,7 +58,9 @@ RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can s
 
 # The others are derived again
 _SHIPPED = ("rows", "inputs", "offsets", "counts", "mixed", "upserts", "directories", "lows")
-_PIECE = 4 << 20  # bytes of rows that go to one group at once
+_PIECE = 1 << 20  # bytes of rows that go to one group at once
+# The same, of a master's split of a known size: larger ones need fewer calls, but Spark collects up to a thousand.
+_LARGE_PIECE = 4 << 20
 
 Piece = tuple[int, int, int]  # group, first row, and the one after the last
 
@@ -131,7 +133,7 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
     if batch is not None:
         yield batch, receipt
     else:
-        yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
+        yield Batch(plan.block_type.load(b"", layout), (), 0, 0), receipt
 
 
 def _orders_of(plan: Reading, file: Input, truncates: Any) -> set[Any]:
@@ -243,7 +245,7 @@ class Feed:
 
 def mutations_of_run(plan: Reading, run: BlockRun) -> Mutations:
     """Return the mutations of a run."""
-    block = plan.block_type.load([run.rows], plan.rows.layouts[run.layout])
+    block = plan.block_type.load(run.rows, plan.rows.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
     folded = None
     if run.folded is not None:
@@ -288,7 +290,7 @@ class _Master:
         plan, block_type = self._plan, self._plan.block_type
         self._split = (split.input, split.number)
         sides = RowSides(plan, split, file)
-        receipt = NOTHING_READ
+        receipt, most = NOTHING_READ, _PIECE if split.end is None else _LARGE_PIECE
         for batch, receipt in batches(plan, split, file, trusted=False):
             yield from rejected(plan, split, file, batch, receipt)
             block = batch.block
@@ -306,7 +308,7 @@ class _Master:
                 self._waiting.setdefault(group, []).append(part)
                 self._sizes[group] += part.size
                 self._bytes += part.size
-                if self._sizes[group] > _PIECE:
+                if self._sizes[group] > most:
                     yield self._piece(group)
             if self._bytes > plan.memory:
                 yield from self.pieces()

@@ -88,7 +88,7 @@ def _blocks(plan: Reading, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     base = 0
     block_type = plan.block_type
     for table in tables:
-        block = block_type.load([block_type.pack(table.column("row").combine_chunks())], plan.rows.layouts["master"])
+        block = block_type.load(block_type.pack(table.column("row").combine_chunks()), plan.rows.layouts["master"])
         yield MasterBlock(plan, None, base, block, table.column("sides").combine_chunks())
         base += len(block)
 
@@ -113,7 +113,7 @@ class _BoundedFiles(BucketFiles):
         plan, rows = self.plan, table.column("row").combine_chunks()
         block_type, layout = plan.block_type, plan.rows.layouts["written"]
         if rows.type == getattr(layout, "row_type", rows.type):
-            self.note(block_type.load([block_type.pack(rows)], layout).keys(None)[0])
+            self.note(block_type.load(block_type.pack(rows), layout).keys(None)[0])
         else:
             self._known = False  # keys cannot be read from rows as they are written
 

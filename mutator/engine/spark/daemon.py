@@ -7,9 +7,9 @@ import contextlib
 import os
 from typing import Any
 
-from mutator.engine.numpy_variables import numpy_variables
+from mutator.engine.numpy_variables import disabled_features
 
-os.environ.update(numpy_variables())  # before anything loads numpy
+os.environ.update(disabled_features())  # before anything loads numpy
 
 import pyspark.daemon
 import pyspark.worker  # which each worker would import

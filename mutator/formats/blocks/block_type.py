@@ -172,7 +172,7 @@ class BlockType(Protocol):
     def pack(self, rows: Any) -> bytes:
         """Serialize rows for the shuffle; packed rows can be concatenated."""
 
-    def load(self, packed: Sequence[bytes], layout: Any) -> Block:
+    def load(self, packed: bytes, layout: Any) -> Block:
         """Return the block of packed rows, all of which are valid; offsets count from 0."""
 
     def suffix(self, output: Any) -> str:

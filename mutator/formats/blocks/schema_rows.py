@@ -250,16 +250,15 @@ class SchemaBlockType:
         message = bytes(pa.RecordBatch.from_struct_array(rows).serialize())
         return len(message).to_bytes(_HEAD, "big") + message
 
-    def load(self, packed: Sequence[bytes], layout: Any) -> Any:
+    def load(self, packed: bytes, layout: Any) -> Any:
         """Return the block of packed rows."""
         schema, parts = pa.schema(list(layout.row_type)), []
-        for piece in packed:
-            at = 0
-            while at < len(piece):
-                end = at + _HEAD + int.from_bytes(piece[at : at + _HEAD], "big")
-                message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
-                parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
-                at = end
+        at = 0
+        while at < len(packed):
+            end = at + _HEAD + int.from_bytes(packed[at : at + _HEAD], "big")
+            message = pa.py_buffer(memoryview(packed)[at + _HEAD : end])
+            parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
+            at = end
         rows = pa.concat_arrays(parts) if len(parts) > 1 else parts[0] if parts else pa.array([], layout.row_type)
         return self.block(rows, np.arange(len(rows)), layout)
 

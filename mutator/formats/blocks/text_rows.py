@@ -7,7 +7,7 @@ rejection, so both engines reject the same rows for the same reasons.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> layout = RowLayout(delimiter=parse(","), id_fields=(0,), order_fields=(1,), order_type="long", width=2)
->>> block = TextBlockType().load([b"a,1\\nc,3\\n"], layout)
+>>> block = TextBlockType().load(b"a,1\\nc,3\\n", layout)
 >>> block.keys()[0].to_pylist(), block.orders().to_pylist()
 ([b'a', b'c'], [1, 3])
 """
@@ -65,7 +65,8 @@ class TextBlockType(KeptAsBytes):
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable for a bad row in a trusted file."""
         window, lines = content.window, 0
-        for offset, chunk in chunks(content.blocks(), window, lambda: _TRUSTED if trusted else CHUNK, tail=PAD):
+        size = _TRUSTED if trusted and _is_simple(layout) else CHUNK
+        for offset, chunk in chunks(content.blocks(), window, lambda: size, tail=PAD):
             batch = _batch(chunk, offset, lines, window, layout, trusted)
             lines += batch.lines
             yield batch
@@ -137,10 +138,9 @@ class TextBlockType(KeptAsBytes):
         """Serialize rows for the shuffle."""
         return bytes(joined(rows))
 
-    def load(self, packed: Sequence[bytes], layout: RowLayout) -> TextBlock:
+    def load(self, packed: bytes, layout: RowLayout) -> TextBlock:
         """Return the block of packed rows."""
-        whole = packed[0] if len(packed) == 1 and packed[0].endswith(self.after_packed) else b"".join((*packed, PAD))
-        data = np.frombuffer(whole, np.uint8)
+        data = np.frombuffer(packed if packed.endswith(PAD) else packed + PAD, np.uint8)
         return _known_block(data, 0, layout) if _is_simple(layout) else _checked_block(data, 0, layout)
 
     def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:

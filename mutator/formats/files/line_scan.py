@@ -131,6 +131,7 @@ def scan(
     delimiter: int,
     width: int | None,
     quoted: Callable[[Bytes], Flags | None] = lambda data: None,
+    *,
     has_pad: bool = False,
 ) -> Lines:
     """Find the rows of whole lines, without byte order mark, headers, blank lines and the CRs of line ends.

@@ -143,8 +143,8 @@ def chunks(
     """Yield (offset, whole lines) for the lines that begin in a window; the last may have no line end.
 
     content: the bytes from one before the window on, as far as the last of these lines goes; the byte before the window
-    decides whether a line begins there. least: returns the bytes of the next chunk, unless it is the last. tail: comes
-    after each chunk, in the same copy.
+    decides whether a line begins there. least: returns the bytes of the next chunk, unless it is the last. tail: added
+    to each chunk without another copy.
     """
     mark, start, end = b"\r" if window.ending == CR else b"\n", window.start, window.end
     offset, skipping = max(start - 1, 0), start > 0

@@ -37,6 +37,7 @@ _ONE_ORDER = f"name fields in {setting('temporal.ordering.field.ordinal')} that 
 _ONE_ORDER += f"{setting('sequence.pattern')} if it is the names of the files"
 _AVRO_IN_PARQUET = b"parquet.avro.schema"  # in a footer, by parquet-avro
 _ROWS = 10_000  # at the beginning of a file, which show what it is
+_BYTES = 256 << 10  # of delimited text, which show whether its rows are messages
 
 
 def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
@@ -196,7 +197,7 @@ def dialect_of(source: Source, columns: Mapping[str, Column] | None = None) -> s
     def values(name: str) -> Column:
         if columns is not None and name in columns:
             return columns[name]
-        batch = _First(source).batch(stored, [name])
+        batch = first_batch(replace(source, file_schema=FileSchema(stored)), [name], _ROWS, _BYTES)
         return [] if batch is None else canonical(batch.column(name)).to_pylist()
 
     return recognized([*paths_of(stored)], values, source.name, source.file_format)

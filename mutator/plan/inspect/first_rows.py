@@ -28,7 +28,6 @@ HEAD = 16 << 10  # bytes of a file
 FILES = 256  # of a side
 _ROWS = 1000
 _BYTES = 1 << 20
-_PART = 256 << 10  # bytes of a file that have enough rows for a batch
 
 Column = Sequence[bytes | None]
 Split = Callable[[bytes], list[bytes]]
@@ -66,11 +65,17 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
         return FirstRows(source.name, 0, {})
 
 
-def first_batch(source: Source, names: Sequence[str], most_rows: int = _ROWS) -> pa.RecordBatch | None:
-    """Return the first rows of a file whose fields have names, as its format reads them; None if it cannot be read."""
-    # Tasks would read a file of this kind in parts, too.
-    in_parts = source.format.splittable and not source.compression and source.encoding == UTF8
-    window = source.window(end=min(source.bytes, _PART) if in_parts else None)
+def first_batch(
+    source: Source, names: Sequence[str], most_rows: int = _ROWS, most_bytes: int | None = None
+) -> pa.RecordBatch | None:
+    """Return the first rows of a file whose fields have names, as its format reads them; None if it cannot be read.
+
+    most_bytes: that are read of delimited text, where a part of a file can be read; None for as many as the format
+    reads at once.
+    """
+    kind = source.format
+    in_parts = kind.delimited and kind.splittable and not source.compression and source.encoding == UTF8
+    window = source.window(end=min(source.bytes, most_bytes) if most_bytes is not None and in_parts else None)
     content = FileContent(source.path, source.bytes, window, compression=source.compression)
     try:
         assert source.file_schema is not None

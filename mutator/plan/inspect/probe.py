@@ -161,7 +161,7 @@ def _probe_text(rows: RowSpec, storage: Storage, source: Source, of_master: bool
             except CorruptStream:  # a run that reads the file raises it, after the checks by control files
                 data = b""
         with closing(_blocks(storage, source)) as content:
-            ending = lines.line_end(chain([first], content))
+            ending = lines.line_end(chain([first], content))  # read if the first block has no LF
         bom = first.startswith(lines.UTF8_BOM)
         with closing(_blocks(storage, source, _HEAD)) as content:
             header_end, headers, row = _first_row(lines.rows(content, ending), rows.text.header_lines, bom)
