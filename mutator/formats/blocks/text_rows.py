@@ -39,7 +39,7 @@ from mutator.rules.first_values import FirstValues
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
-_TRUSTED = 8 << 20  # bytes of a block in which only the ends of lines are looked for
+_TRUSTED = 4 << 20  # bytes of a block in which only the ends of lines are looked for
 
 
 class TextBlockType(KeptAsBytes):
