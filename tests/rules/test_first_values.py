@@ -65,9 +65,7 @@ def test_few_rows_without_a_value_are_kept():
 def test_lines_of_text_with_a_value_are_found(id_fields):
     """Where rows begin with the ID, its end is not known; else all fields are."""
     layout = RowLayout(delimiter=parse(","), id_fields=id_fields, order_fields=(2,), order_type="long", width=3)
-    block = TextBlockType().load(
-        [b"".join(b"%d,k%d,1\n" % (number % 90, number % 90) for number in range(100))], layout
-    )
+    block = TextBlockType().load(b"".join(b"%d,k%d,1\n" % (number % 90, number % 90) for number in range(100)), layout)
     firsts = [column[7] for column in block.keys()[:1]]
     found = block.likely(FirstValues([pa.array(firsts, pa.large_binary())]))
     assert {7, 97} <= set(found.tolist())

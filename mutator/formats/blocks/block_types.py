@@ -37,9 +37,10 @@ BLOCK_TYPES: Registry[BlockType] = Registry({"text": _text, "columns": _columns,
 
 
 def load_quick() -> None:
-    """Import the modules of the block types that need no library beside numpy and pyarrow."""
+    """Import the modules of the block types that need no library beside numpy and pyarrow, and of Parquet files."""
     for name in ("text", "columns"):
         BLOCK_TYPES[name]
+    FILE_FORMATS["parquet"]
 
 
 def load_all() -> None:
