@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -135,17 +136,12 @@ def test_numpy_is_loaded_with_its_variables_in_workers() -> None:
         print(not (found and disabled_features()))
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("NPY_")}
+    done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 
 
 def sorts_with_avx512() -> bool:
     """Return whether numpy sorts with AVX-512 in this process; its own name for that changed with version 2.4."""
-    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
-    return any(features.get(name) for name in ("X86_V4", "AVX512_SKX") if name in dispatched())
-
-
-def dispatched() -> list[str]:
-    """Return the features for which numpy has code of its own."""
-    found: list[str] = importlib.import_module("numpy._core._multiarray_umath").__cpu_dispatch__
-    return found
+    numpy = importlib.import_module("numpy._core._multiarray_umath")
+    return any(numpy.__cpu_features__[name] for name in ("X86_V4", "AVX512_SKX") if name in numpy.__cpu_dispatch__)
