@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import mutator
 from mutator.engine.blocks import hash_parts
-from mutator.engine.spark.spark_runner import SparkRunner
+from mutator.engine.receipts import Fault
+from mutator.engine.spark.spark_runner import SparkRunner, _compressed
 from mutator.pipeline.verify import verify
 from tests.support import local_engine
 from tests.support.effort import law
@@ -138,3 +139,30 @@ def test_join_on_spark_writes_the_same_as_the_local_engine(sc, tmp_path, join):
     if join == "aligned":
         assert carried_and_written(master, there.output)[0] == carried_and_written(master, here.output)[0] != set()
     assert verify(SparkRunner(sc), there.output).problems == ()
+
+
+# -- elements of a shuffle
+
+
+def test_a_shuffle_returns_long_and_short_values_whole(sc: Any) -> None:
+    """Long bytes are compressed, alone and in tuples; all values return as they were, in their groups."""
+    text, short = b"1001,item,12.50\n" * 5000, b"1001,item,12.50\n"
+    fault = Fault("part-0.txt", "unreadable")
+    sent = [
+        ((0, (), 1, 0), (text, ((1, 5000),), short, None)),
+        ((0, (), 1, 1), text),
+        ((0, (), 2, 0), fault),
+        ((1, (b"1001",), 0, ()), (True, text)),
+        ((1, (b"1002",), 0, ()), (False, None)),
+    ]
+    elements = SparkRunner(sc).tasks([sent[::2], sent[1::2]]).map(_elements_of)
+    received = elements.grouped(2).collect()
+    assert received == sent
+    assert type(received[2][1]) is Fault
+    [(_, (packed, *_)), (_, alone), *_] = _compressed(iter(sent))
+    assert len(packed.content) < len(text) // 10
+    assert packed == alone
+
+
+def _elements_of(shared: None, number: int, attempt: int, tasks: Iterable[Any]) -> list[Any]:
+    return [element for task in tasks for element in task]

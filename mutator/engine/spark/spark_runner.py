@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import RDD, Accumulator, AccumulatorParam, SparkContext, StorageLevel, TaskContext
 
-from mutator.engine.runner import Shared, Work
+from mutator.engine.runner import Element, Shared, Work
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.spark.jvm_log import spark_faults
 from mutator.errors.exceptions import packed
@@ -22,6 +23,9 @@ from mutator.storage.progress import Counts
 
 # Into which tasks count what they have read: a directory of this machine, or an accumulator. None: nobody looks.
 Counting = str | Accumulator[Counts] | None
+
+_CODEC = "zstd"  # of level 1
+_LONG = 1 << 14  # bytes from which they are compressed
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,10 @@ class SparkElements:
 
     def grouped(self, count: int) -> SparkElements:
         """Return ``((group, …), value)`` with a task for each group, sorted by the first part."""
-        return replace(self, rdd=self.rdd.repartitionAndSortWithinPartitions(count, _group_of))
+        compressed = self.rdd.mapPartitions(_compressed)
+        return replace(
+            self, rdd=compressed.repartitionAndSortWithinPartitions(count, _group_of).mapPartitions(_restored)
+        )
 
     @contextmanager
     def kept(self) -> Iterator[SparkElements]:
@@ -129,6 +136,43 @@ def _mapped(
     # A worker that does not read its whole input ends, and the next task waits for a new one.
     for _ in elements:
         pass
+
+
+class _Compressed(NamedTuple):
+    size: int
+    content: bytes
+
+
+def _compressed(elements: Iterable[Element]) -> Iterator[Element]:
+    """Compress the long bytes in values, before the JVM serializes, compresses and copies them.
+
+    Spark's LZ4 leaves 82 % of the bytes of text rows, zstd 42 %.
+    """
+    codec = pa.Codec(_CODEC)
+
+    def smaller(part: Any) -> Any:
+        is_long = type(part) is bytes and len(part) >= _LONG
+        return _Compressed(len(part), codec.compress(part, asbytes=True)) if is_long else part
+
+    return _changed(elements, smaller)
+
+
+def _restored(elements: Iterable[Element]) -> Iterator[Element]:
+    codec = pa.Codec(_CODEC)
+
+    def whole(part: Any) -> Any:
+        return codec.decompress(part.content, part.size, asbytes=True) if type(part) is _Compressed else part
+
+    return _changed(elements, whole)
+
+
+def _changed(elements: Iterable[Element], change: Callable[[Any], Any]) -> Iterator[Element]:
+    """Yield elements with their values, or the parts of values that are tuples, changed."""
+    for key, value in elements:
+        if key[1]:  # the element is one record, and short
+            yield key, value
+        else:
+            yield key, tuple(map(change, value)) if type(value) is tuple else change(value)
 
 
 def _group_of(sort_key: tuple[Any, ...]) -> int:
