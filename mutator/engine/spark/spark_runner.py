@@ -41,10 +41,9 @@ class SparkElements:
 
     def grouped(self, count: int) -> SparkElements:
         """Return ``((group, …), value)`` with a task for each group, sorted by the first part."""
-        compressed = self.rdd.mapPartitions(_compressed)
-        return replace(
-            self, rdd=compressed.repartitionAndSortWithinPartitions(count, _group_of).mapPartitions(_restored)
-        )
+        if self.rdd.context.getConf().get("spark.shuffle.compress", "true") != "true":
+            return replace(self, rdd=_sorted(self.rdd, count))
+        return replace(self, rdd=_sorted(self.rdd.mapPartitions(_compressed), count).mapPartitions(_restored))
 
     @contextmanager
     def kept(self) -> Iterator[SparkElements]:
@@ -136,6 +135,10 @@ def _mapped(
     # A worker that does not read its whole input ends, and the next task waits for a new one.
     for _ in elements:
         pass
+
+
+def _sorted(elements: RDD[Any], count: int) -> RDD[Any]:
+    return elements.repartitionAndSortWithinPartitions(count, _group_of)
 
 
 class _Compressed(NamedTuple):
