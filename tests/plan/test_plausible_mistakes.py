@@ -292,6 +292,13 @@ def test_swapped_with_op_codes(job, op):
     swapped(job, settings, "master: its rows have the op code (op.code.field.ordinal=2), and those of the feed do")
 
 
+def test_a_feed_of_short_rows_is_not_taken_for_the_master(job):
+    job.put("ups_7.txt", b"k1,Rob\n")
+    job.put("base.txt", PEOPLE, where="master")
+    settings = {**BY_TEXT, "op.code.field.ordinal": "3", "temporal.ordering.field.ordinal": "2"}
+    job.refused(ConfigError, "ups_7.txt: the first row has 2 fields, and the master's rows", settings=settings)
+
+
 def test_swapped_with_sequences(job):
     job.put("base.txt", PEOPLE)
     job.put("ups_7.txt", PEOPLE, where="master")
