@@ -119,8 +119,9 @@ def _has_op_alone(rows: RowSpec, survey: Survey) -> bool:
     op, names = rows.ops.field, rows.text.names
     feed = [source for source in survey.feed if source.width is not None]
     if all(one.file_format == "text" and not one.in_path for one in (*survey.master, *feed)):
-        widths = {*_widths(survey.master), *(width + 1 for width in _widths(feed))}
-        return bool(feed) and len(widths) == 1 and (not isinstance(op, int) or op < min(widths))
+        widths, feed_widths = _widths(survey.master), _widths(feed)
+        has_one_more = len(widths) == 1 and feed_widths == {min(widths) - 1}
+        return has_one_more and (not isinstance(op, int) or op < min(widths))
     name = names[op] if isinstance(op, int) and op < len(names) else op
     return bool(feed) and all(_names(one, name) for one in survey.master) and not any(_names(one, name) for one in feed)
 
