@@ -299,12 +299,14 @@ def test_a_feed_of_short_rows_is_not_taken_for_the_master(job):
     job.refused(ConfigError, "ups_7.txt: the first row has 2 fields, and the master's rows", settings=settings)
 
 
-@pytest.mark.parametrize(("content", "setting"), [(b"", "allow.empty.master"), (b"id,name,changed\n", "header.lines")])
-def test_a_master_without_rows_is_not_taken_for_the_feed(job, content, setting):
+@pytest.mark.parametrize(
+    ("content", "more"), [(b"", {"allow.empty.master": "true"}), (b"id,name,changed\n", {})], ids=["empty", "header"]
+)
+def test_a_master_without_rows_is_not_taken_for_the_feed(job, content, more):
     job.put("ups_7.txt", b"id,name,op,changed\nk1,Rob,U,200\n")
     job.put("base.txt", content, where="master")
     settings = {**BY_TEXT, "op.code.field.ordinal": "2", "temporal.ordering.field.ordinal": "3", "header.lines": "1"}
-    assert job.run({**settings, setting: "1" if setting == "header.lines" else "true"}).counts["feed inserted"] == 1
+    assert job.run({**settings, **more}).counts["feed inserted"] == 1
 
 
 def test_swapped_with_sequences(job):
